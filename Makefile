@@ -1,0 +1,34 @@
+# Every command sets up by itself: `make demo` and `make test` work on a fresh machine.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+
+.PHONY: setup test lint test-slow bench demo clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test]"
+	touch $(STAMP)
+
+test: lint
+	$(BIN)/pytest -n 2
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+test-slow: setup  ## minutes: compiles every core with inductor
+	$(BIN)/pytest -m slow
+
+bench: setup  ## ours beside the peers; writes docs/speed.md
+	$(BIN)/python benchmarks/attention.py --write docs/speed.md
+
+demo: setup
+	$(BIN)/vix demo
+
+clean:
+	rm -rf .venv

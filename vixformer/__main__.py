@@ -1,0 +1,3 @@
+from vixformer.cli import main
+
+main()

@@ -1,0 +1,83 @@
+"""What every way of mixing tokens has in common. Cores work on q, k and v; mixers on the tokens themselves."""
+# B images  N tokens  D width  H heads  K head width
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from vixformer.registry import Configured
+
+Grid = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a mechanism is built for. `num_tokens` may be unknown to mechanisms that do not need it."""
+
+    dim: int
+    num_heads: int
+    head_dim: int
+    num_tokens: int | None = None
+    shared: dict[Any, nn.Parameter] = field(default_factory=dict, compare=False, repr=False)
+    """Weights that the layers of one model have in common, by key (Linformer's `share=layerwise`)."""
+
+    def tokens_for(self, who: str) -> int:
+        if self.num_tokens is None:
+            raise ValueError(f"{who} is built for a number of tokens: pass num_tokens=")
+        return self.num_tokens
+
+
+class Mechanism(nn.Module, Configured, family="attention"):
+    """A word of the language of layouts."""
+
+    masks: ClassVar[bool] = True
+    """Whether it takes a mask (boolean, B x N, true = keep)."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        pass
+
+    def __init__(self, config: Any, shape: Shape) -> None:
+        super().__init__()
+        self.config, self.shape = config, shape
+
+    def macs(self, n: int) -> int:
+        """Multiply-adds for one image of `n` tokens, without the q, k, v and output projections."""
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        return repr(self.config)
+
+
+class Core(Mechanism):
+    """A function of q, k, v, each (B, H, N, K), that returns (B, H, N, K) in the dtype of v.
+
+    `grid` is the (height, width) of the tokens that lie on one; tokens in front of them (class tokens) are N - height * width.
+    """
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+        raise NotImplementedError
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+        """The slow and obvious form of `forward`."""
+        raise NotImplementedError
+
+    def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(B, H, N, N): how much each token (row) takes from each other one. Quadratic, so for small N."""
+        raise NotImplementedError
+
+
+class Mixer(Mechanism):
+    """A function of tokens (B, N, D) with neither q nor k; it has no attention map and refuses masks."""
+
+    masks = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def reference(self, x: Tensor) -> Tensor:
+        """The slow and obvious form of `forward`."""
+        raise NotImplementedError

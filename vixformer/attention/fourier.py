@@ -1,0 +1,24 @@
+"""FNet: the real part of a Fourier transform over tokens and channels, with no weight at all (arXiv:2105.03824)."""
+# N tokens  D width
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from vixformer.attention import ops
+from vixformer.attention.base import Mixer
+
+
+class Fourier(Mixer, name="fourier"):
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.fourier_mix(x)
+
+    def reference(self, x: Tensor) -> Tensor:
+        return ops.fourier_mix_slow(x)
+
+    def macs(self, n: int) -> int:
+        """5 n log2 n real operations a complex transform of n, as is customary; half of them, since the input is real; two a multiply-add."""
+        d = self.shape.dim
+        return round(5 * n * d * math.log2(max(2, n * d)) / 4)

@@ -1,0 +1,33 @@
+"""Hedgehog: linear attention whose features are a softmax over a learned map and its negative (arXiv:2402.04347)."""
+# H heads  K head width
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vixformer.attention.base import Shape
+from vixformer.attention.linear import LinearCore
+
+
+class Hedgehog(LinearCore, name="hedgehog"):
+    """phi(x) = softmax [W x, -W x]. W is K x K, one a head and one each for q and k, the identity at first."""
+
+    def __init__(self, config: Any, shape: Shape) -> None:
+        super().__init__(config, shape)
+        eye = torch.eye(shape.head_dim).repeat(shape.num_heads, 1, 1)
+        self.weight_q, self.weight_k = nn.Parameter(eye), nn.Parameter(eye.clone())
+
+    def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
+        weight = self.weight_k if keys else self.weight_q
+        u = x @ weight.float().transpose(-1, -2)
+        return torch.cat([u, -u], -1).softmax(-1)
+
+    @property
+    def width(self) -> int:
+        return 2 * self.shape.head_dim
+
+    def phi_macs(self, n: int) -> int:
+        return n * self.shape.head_dim**2

@@ -1,0 +1,51 @@
+"""What a kernel is: a function of the projected q or k that returns features whose products are the attention weights."""
+# B images  N tokens  H heads  K head width  M features
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from pydantic import NonNegativeFloat
+from torch import Tensor, nn
+
+from vixformer.registry import Configured
+
+
+class Kernel(nn.Module, Configured, family="kernel"):
+    """`forward(u, square, keys, mask)`: u (B, H, N, M) float32, a tensor that only the kernel holds, is W x for random directions W, or x.
+
+    `square` is |x|^2 (B, H, N, 1) for kernels that set `uses_norm`; `keys` tells keys from queries, for stabilisers; `mask` (B, N) says
+    which keys count in them.
+    """
+
+    projects: ClassVar[Literal["always", "optional", "never"]] = "optional"
+    """Whether u is a random projection: always, unless `features=none`, or never, because the kernel has a network of its own."""
+    uses_norm: ClassVar[bool] = False
+    floor: ClassVar[float | None] = None
+    """The least size of the normaliser, for features that may be negative."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        def check(self, performer: Any) -> None:
+            """Refuse options of the mechanism that this kernel cannot honour."""
+
+    def __init__(self, config: Any, head_dim: int, features: int, causal: bool) -> None:
+        super().__init__()
+        self.config, self.head_dim, self.features, self.causal = config, head_dim, features, causal
+        self.width = features
+
+    def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+    def macs(self) -> int:
+        """Multiply-adds a token and head, beyond the random projection."""
+        return 0
+
+
+class PositiveKernel(Kernel):
+    """A kernel whose features are kept above zero by a constant."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Kernel.Config):
+        eps: NonNegativeFloat = 1e-3

@@ -1,0 +1,19 @@
+"""The hyperbolic cosine form of FAVOR+: [exp(u), exp(-u)] with one set of directions, half the variance for twice the features."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from vixformer.attention import ops
+from vixformer.attention.kernels.softmax import SoftmaxKernel
+
+
+class Cosh(SoftmaxKernel, name="cosh"):
+    def __init__(self, config: SoftmaxKernel.Config, head_dim: int, features: int, causal: bool) -> None:
+        super().__init__(config, head_dim, features, causal)
+        self.width = 2 * features
+
+    def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
+        assert square is not None
+        return ops.stable_exp(torch.cat([u, -u], -1), square * self.half, self.eps, keys, mask)

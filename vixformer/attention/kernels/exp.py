@@ -1,0 +1,52 @@
+"""exp(u) + eps, kept in range by subtracting the largest u, or by clamping u to fixed or dynamic bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from pydantic import PositiveFloat
+from torch import Tensor
+
+from vixformer.attention import ops
+from vixformer.attention.kernels.base import PositiveKernel
+
+
+class Exp(PositiveKernel, name="exp"):
+    """`clamp=10` clamps u to [-10, 10], `clamp_min` sets another lower bound, `clamp=dynamic` clamps to three standard deviations around
+    the mean u of each image and head: the bounds follow the data, and no image depends on the others of its batch.
+    """
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(PositiveKernel.Config):
+        clamp: PositiveFloat | Literal["dynamic"] | None = None
+        clamp_min: float | None = None
+
+        def __post_init__(self) -> None:
+            if self.clamp_min is not None and (not isinstance(self.clamp, float | int) or self.clamp_min >= self.clamp):
+                raise ValueError("clamp_min goes with a clamp that is a larger number, such as clamp=10, clamp_min=-5")
+            if isinstance(self.clamp, float | int) and self.clamp > 40:
+                raise ValueError(f"clamp must be at most 40, because products of two exponentials leave float32 there, not {self.clamp}")
+
+        def check(self, performer: Any) -> None:
+            if self.clamp == "dynamic" and performer.causal:
+                raise ValueError("clamp=dynamic looks at all the tokens of an image, so it does not go with causal=true")
+
+    def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
+        clamp, eps = self.config.clamp, self.config.eps
+        if clamp is None:
+            return ops.stable_exp(u, None, 0.0 if self.causal else eps, keys, mask)
+        if clamp == "dynamic":
+            low, high = _three_sigma(u.detach(), mask)
+            return torch.exp(torch.minimum(torch.maximum(u, low), high) - high) + eps
+        low = -clamp if self.config.clamp_min is None else self.config.clamp_min
+        return torch.exp(u.clamp(low, clamp)) + eps
+
+
+def _three_sigma(u: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    weight = torch.ones_like(u[..., :1]) if mask is None else mask[:, None, :, None].to(u.dtype)
+    count = (weight.sum((-1, -2), keepdim=True) * u.shape[-1]).clamp(min=1.0)
+    mean = (u * weight).sum((-1, -2), keepdim=True) / count
+    spread = (((u - mean) ** 2 * weight).sum((-1, -2), keepdim=True) / count).sqrt()
+    return mean - 3 * spread, mean + 3 * spread

@@ -1,0 +1,9 @@
+"""Positive random features of the Gaussian kernel exp(-|q - k|^2 / 2): the softmax kernel with another power of the norm."""
+
+from __future__ import annotations
+
+from vixformer.attention.kernels.softmax import SoftmaxKernel
+
+
+class Gaussian(SoftmaxKernel, name="gaussian"):
+    half = 1.0

@@ -1,0 +1,30 @@
+"""Trigonometric random features of the softmax kernel, exp(|x|^2 / 2) [cos u, sin u]: the unstable ancestor of FAVOR+.
+
+They may be negative and the normaliser may vanish, so it is kept at least 0.001 away from zero.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from vixformer.attention.kernels.base import Kernel
+
+
+class Trig(Kernel, name="trig"):
+    projects = "always"
+    uses_norm = True
+    floor = 1e-3
+
+    def __init__(self, config: Kernel.Config, head_dim: int, features: int, causal: bool) -> None:
+        super().__init__(config, head_dim, features, causal)
+        self.width = 2 * features
+
+    def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
+        assert square is not None
+        waves = torch.cat([u.cos(), u.sin()], -1) * u.shape[-1] ** -0.5
+        if not keys:
+            return waves  # a query's own factor cancels in the division
+        half = square / 2
+        seen = half.detach() if mask is None else half.detach().masked_fill(~mask[:, None, :, None], 0.0)
+        return waves * torch.exp(half - seen.amax(-2, keepdim=True))

@@ -1,0 +1,65 @@
+"""Linear attention: one op, many feature maps. A subclass says what phi is."""
+# B images  N tokens  H heads  K head width  M features
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from vixformer.attention import ops
+from vixformer.attention.base import Core, Grid, Shape
+
+
+class LinearCore(Core):
+    """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)), in float32, keeping q, k and v for backward and no feature."""
+
+    floor: ClassVar[float | None] = None
+    """Set by feature maps that may be negative: the least size of the normaliser."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        causal: bool = False
+
+    eps: float = 0.0
+    """Added to the normaliser."""
+
+    def __init__(self, config: Any, shape: Shape) -> None:
+        super().__init__(config, shape)
+        self.causal: bool = config.causal
+
+    def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
+        """Features (B, H, N, M) of queries or keys (B, H, N, K), float32. `mask` is for statistics over keys only."""
+        raise NotImplementedError
+
+    def phi_macs(self, n: int) -> int:
+        """Multiply-adds of phi for the n tokens of one image and head."""
+        return 0
+
+    @property
+    def width(self) -> int:
+        """M, the number of features that phi returns."""
+        raise NotImplementedError
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            phi_k = self.key_features(k, mask)
+            linear = ops.causal_linear_attention if self.causal else ops.linear_attention
+            return linear(self.phi(q.float(), False, None), phi_k, v.float(), self.eps, self.floor).to(v.dtype)
+
+        return ops.recompute(attend, (q, k, v), self.parameters())
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+        return (self.attention_map(q, k, mask) @ v.float()).to(v.dtype)
+
+    def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
+        return ops.linear_weights(self.phi(q.float(), False, None), self.key_features(k, mask), self.causal, self.eps, self.floor)
+
+    def key_features(self, k: Tensor, mask: Tensor | None) -> Tensor:
+        features = self.phi(k.float(), True, mask)
+        return features if mask is None else features.masked_fill(~mask[:, None, :, None], 0.0)
+
+    def macs(self, n: int) -> int:
+        heads, k = self.shape.num_heads, self.shape.head_dim
+        return heads * (2 * self.phi_macs(n) + ops.linear_attention_macs(n, self.width, k, self.causal))

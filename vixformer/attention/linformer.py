@@ -1,0 +1,78 @@
+"""Linformer: exact attention over keys and values projected along the tokens, K' = E'K and V' = F'V (arXiv:2006.04768)."""
+# B images  N tokens  H heads  K head width  R rank
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from vixformer.attention.base import Core, Grid, Shape
+
+
+class Linformer(Core, name="linformer"):
+    """`share`: `none`, E and F a head; `headwise`, one E and one F for all heads; `kv`, E = F; `layerwise`, one matrix for the model.
+
+    Built for a number of tokens. Fewer use the first rows of E and F; more are an error.
+    """
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        rank: PositiveInt = 64
+        share: Literal["headwise", "kv", "layerwise"] | None = "headwise"
+
+    def __init__(self, config: Config, shape: Shape) -> None:
+        super().__init__(config, shape)
+        n, rank = shape.tokens_for("linformer"), config.rank
+
+        def fresh(*lead: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(*lead, n, rank).uniform_(-(rank**-0.5), rank**-0.5))
+
+        if config.share == "layerwise":
+            self.E = shape.shared.setdefault(("linformer", n, rank), fresh())
+        else:
+            self.E = fresh(shape.num_heads) if config.share is None else fresh()
+        self.F = fresh(*self.E.shape[:-2]) if config.share in (None, "headwise") else None
+
+    def matrices(self, n: int) -> tuple[Tensor, Tensor]:
+        """E and F for n tokens, (N, R), or (H, N, R) with `share=none`."""
+        built = self.E.shape[-2]
+        if n > built:
+            raise ValueError(f"this linformer was built for {built} tokens and got {n}: build the model for the larger image")
+        return self.E[..., :n, :], (self.E if self.F is None else self.F)[..., :n, :]
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+        k, v = _hide(k, mask), _hide(v, mask)
+        e, f = self.matrices(k.shape[-2])
+        return F.scaled_dot_product_attention(q, _project(e, k), _project(f, v))
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+        return (self.attention_map(q, k, mask) @ _hide(v, mask).float()).to(v.dtype)
+
+    def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
+        """softmax(q K') F': what reaches v. Rows need not sum to one, and may be negative."""
+        e, f = self.matrices(k.shape[-2])
+        scores = q.float() @ (e.float().mT @ _hide(k, mask).float()).mT
+        weights = (scores * q.shape[-1] ** -0.5).softmax(-1) @ f.float().mT
+        return weights if mask is None else weights.masked_fill(~mask[:, None, None, :], 0.0)
+
+    def macs(self, n: int) -> int:
+        return 4 * n * self.config.rank * self.shape.num_heads * self.shape.head_dim
+
+
+def _hide(x: Tensor, mask: Tensor | None) -> Tensor:
+    return x if mask is None else x.masked_fill(~mask[:, None, :, None], 0.0)
+
+
+def _project(matrix: Tensor, x: Tensor) -> Tensor:
+    """(N, R) or (H, N, R), x (B, H, N, K) -> (B, H, R, K)."""
+    matrix = matrix.to(x.dtype)
+    if matrix.dim() == 3:
+        return matrix.mT @ x
+    # All heads in one product: x is a view of (B, N, H K), so this copies nothing more than a product a head would.
+    heads = x.transpose(1, 2)
+    return (matrix.mT @ heads.flatten(2)).unflatten(-1, heads.shape[2:]).transpose(1, 2)

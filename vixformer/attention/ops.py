@@ -1,0 +1,239 @@
+"""Pure functions on q, k and v, each beside its slow twin, which says the same thing the obvious way.
+
+Sums, exponentials and divisions are float32 whatever comes in: in half precision features overflow silently.
+"""
+# B images  N tokens  H heads  K head width  M features  L landmarks  C chunks of T tokens
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+TINY = 1e-30
+
+
+def room(x: Tensor) -> Tensor | None:
+    """`out=` for an elementwise step on a tensor nobody else holds: the tensor itself, unless autograd or a compiler is watching."""
+    return None if x.requires_grad or torch.compiler.is_compiling() else x
+
+
+class _Recompute(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, fn: Callable[..., Tensor], count: int, *tensors: Tensor) -> Tensor:
+        ctx.fn, ctx.count = fn, count
+        ctx.save_for_backward(*tensors)
+        return fn(*tensors[:count])
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        inputs = [t.detach().requires_grad_(t.requires_grad) for t in ctx.saved_tensors[: ctx.count]]
+        with torch.enable_grad():
+            out = ctx.fn(*inputs)
+        sources = [*inputs, *ctx.saved_tensors[ctx.count :]]
+        wanted = iter(torch.autograd.grad(out, [t for t in sources if t.requires_grad], grads, allow_unused=True))
+        return None, None, *(next(wanted) if t.requires_grad else None for t in sources)
+
+
+def recompute(fn: Callable[..., Tensor], inputs: tuple[Tensor, ...], weights: Iterable[Tensor] = ()) -> Tensor:
+    """`fn(*inputs)`, keeping nothing but `inputs` for backward, which runs `fn` again.
+
+    Features are many times larger than the q and k they are made of, and cheap to make. `weights` are the tensors that `fn` closes over
+    and that need a gradient. A compiler decides for itself what to recompute, so it sees `fn` as it is.
+    """
+    weights = [w for w in weights if w.requires_grad]
+    if torch.compiler.is_compiling() or not torch.is_grad_enabled() or not any(t.requires_grad for t in (*inputs, *weights)):
+        return fn(*inputs)
+    return _Recompute.apply(fn, len(inputs), *inputs, *weights)  # pyright: ignore[reportReturnType]
+
+
+# --- exact attention
+
+
+def key_mask(mask: Tensor | None, n: int, causal: bool) -> Tensor | None:
+    """What each query may see, ready to broadcast over (B, H, N, N); None when that is everything."""
+    seen = None if mask is None else mask[:, None, None, :]
+    if causal:
+        past = torch.ones(n, n, dtype=torch.bool, device=None if mask is None else mask.device).tril()
+        seen = past if seen is None else seen & past
+    return seen
+
+
+def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    if mask is None:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    seen = key_mask(mask, q.shape[-2], causal)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+
+
+def softmax_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    scores = (q @ k.transpose(-1, -2)).float() * q.shape[-1] ** -0.5
+    seen = key_mask(mask, q.shape[-2], causal)
+    if seen is not None:
+        scores = scores.masked_fill(~seen.to(scores.device), -torch.inf)
+    return scores.softmax(-1).nan_to_num(0.0)  # a query that sees nothing takes nothing
+
+
+def softmax_attention_slow(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    return (softmax_weights(q, k, mask, causal) @ v.float()).to(v.dtype)
+
+
+# --- linear attention: phi(q) (phi(k)' v) / (phi(q) . sum phi(k))
+
+
+def _divide(sums_and_total: Tensor, eps: float, floor: float | None) -> Tensor:
+    """The last column is the normaliser. `floor` keeps one that may be negative away from zero; the others are only kept off 0 / 0."""
+    total = sums_and_total[..., -1:] + eps
+    if floor is None:
+        total = total.clamp(min=TINY)
+    else:
+        total = torch.where(total.abs() < floor, torch.where(total < 0, -floor, floor), total)
+    return sums_and_total[..., :-1] / total
+
+
+def linear_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor, eps: float = 0.0, floor: float | None = None) -> Tensor:
+    """phi_q, phi_k (B, H, N, M), v (B, H, N, K), float32. The normaliser rides along as one more column of the context."""
+    context = torch.cat([phi_k.transpose(-1, -2) @ v, phi_k.sum(-2).unsqueeze(-1)], -1)
+    return _divide(phi_q @ context, eps, floor)
+
+
+CHUNK = 64
+
+
+def causal_linear_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor, eps: float = 0.0, floor: float | None = None) -> Tensor:
+    """Each token sees itself and those before it: prefix sums over chunks of tokens, the quadratic form inside a chunk."""
+    n = v.shape[-2]
+    size = min(CHUNK, n)
+    v = F.pad(v, (0, 1), value=1.0)
+    phi_q, phi_k, v = (F.pad(t, (0, 0, 0, -n % size)).unflatten(-2, (-1, size)) for t in (phi_q, phi_k, v))  # B H C T .
+    context = phi_k.transpose(-1, -2) @ v
+    before = context.cumsum(-3) - context
+    inside = (phi_q @ phi_k.transpose(-1, -2)).tril() @ v
+    return _divide((phi_q @ before + inside).flatten(-3, -2)[..., :n, :], eps, floor)
+
+
+def linear_attention_macs(n: int, m: int, k: int, causal: bool) -> int:
+    if not causal:
+        return n * m * k + n * m * (k + 1)
+    size = min(CHUNK, n)
+    padded = n + -n % size
+    return 2 * padded * m * (k + 1) + padded * size * (m + k + 1)
+
+
+def linear_weights(phi_q: Tensor, phi_k: Tensor, causal: bool = False, eps: float = 0.0, floor: float | None = None) -> Tensor:
+    weights = phi_q @ phi_k.transpose(-1, -2)
+    if causal:
+        weights = weights.tril()
+    return _divide(torch.cat([weights, weights.sum(-1, keepdim=True)], -1), eps, floor)
+
+
+def linear_attention_slow(
+    phi_q: Tensor, phi_k: Tensor, v: Tensor, causal: bool = False, eps: float = 0.0, floor: float | None = None
+) -> Tensor:
+    return linear_weights(phi_q, phi_k, causal, eps, floor) @ v
+
+
+# --- features
+
+
+def stable_exp(u: Tensor, square: Tensor | None, eps: float, keys: bool, mask: Tensor | None) -> Tensor:
+    """exp(u - square - c) + eps. c cancels in the division: for a query the largest of its own u, for keys the largest of the image and head.
+
+    Without eps, c is the largest exponent instead of the largest u, so that the features of an image never all vanish.
+    """
+    shift = torch.zeros_like(u[..., :1]) if square is None else square
+    top = (u - shift if eps == 0 else u).detach()
+    if keys and mask is not None:
+        top = top.masked_fill(~mask[:, None, :, None], torch.finfo(top.dtype).min)
+    top = top.amax((-1, -2) if keys else -1, keepdim=True)
+    u = torch.sub(u, shift + top, out=room(u))
+    u = torch.exp(u, out=room(u))
+    return u if eps == 0 else torch.add(u, eps, out=room(u))
+
+
+def orthogonal_rows(rows: int, columns: int, scaling: str, generator: torch.Generator | None = None) -> Tensor:
+    """(rows, columns): blocks of Haar-distributed orthogonal matrices, row norms those of Gaussian rows (chi) or all sqrt(columns)."""
+    blocks = []
+    for _ in range(-(-rows // columns)):
+        q, r = torch.linalg.qr(torch.randn(columns, columns, generator=generator))
+        blocks.append(q * r.diagonal().sign())  # without the signs QR favours some rotations over others
+    directions = torch.cat(blocks)[:rows]
+    if scaling == "sqrt":
+        return directions * columns**0.5
+    return directions * torch.randn(rows, columns, generator=generator).norm(dim=1, keepdim=True)
+
+
+# --- Nystrom
+
+
+def segment_bounds(n: int, segments: int) -> tuple[int, int]:
+    """n tokens in uneven segments: how many short ones come first, and their length; the rest are one longer."""
+    length = n // segments
+    return (length + 1) * segments - n, length
+
+
+def segment_sums(x: Tensor, segments: int) -> Tensor:
+    """(..., N, K) -> (..., segments, K)."""
+    short, length = segment_bounds(x.shape[-2], segments)
+    head, tail = x[..., : short * length, :], x[..., short * length :, :]
+    sums = head.unflatten(-2, (short, length)).sum(-2)
+    if short == segments:
+        return sums
+    return torch.cat([sums, tail.unflatten(-2, (segments - short, length + 1)).sum(-2)], -2)
+
+
+def iterative_pinv(a: Tensor, iterations: int) -> Tensor:
+    """Z <- Z (13 I - AZ (15 I - AZ (7 I - AZ))) / 4 from A' over its largest column sum, for every matrix by itself.
+
+    Multiplied out so that each product also does the addition: no identity, no elementwise pass.
+    """
+    shape = a.shape
+    a = a.reshape(-1, *shape[-2:])
+    z = a.transpose(1, 2) / a.sum(1).amax(-1)[:, None, None]
+    for _ in range(iterations):
+        az = torch.bmm(a, z)
+        inner = torch.baddbmm(az, az, az, beta=7, alpha=-1)
+        outer = torch.baddbmm(az, az, inner, beta=15, alpha=-1)
+        z = torch.baddbmm(z, z, outer, beta=13 / 4, alpha=-1 / 4)
+    return z.view(shape)
+
+
+def iterative_pinv_slow(a: Tensor, iterations: int) -> Tensor:
+    eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    z = a.transpose(-1, -2) / a.sum(-2).amax(-1)[..., None, None]
+    for _ in range(iterations):
+        az = a @ z
+        z = z @ (13 * eye - az @ (15 * eye - az @ (7 * eye - az))) / 4
+    return z
+
+
+# --- Fourier
+
+
+def fourier_mix(x: Tensor) -> Tensor:
+    """Real part of the 2-D discrete Fourier transform over tokens and channels of real x (B, N, D).
+
+    The transform of a real signal is half redundant: transform channels to D/2 + 1 frequencies, tokens in full, and read the other half
+    off by symmetry, Re X[-n, -d] = Re X[n, d].
+    """
+    n, d = x.shape[-2:]
+    half = torch.fft.fft(torch.fft.rfft(x.float(), dim=-1), dim=-2).real
+    mirrored = half[..., 1 : (d + 1) // 2].flip(-1)
+    mirrored = torch.cat([mirrored[..., :1, :], mirrored[..., 1:, :].flip(-2)], -2)
+    return torch.cat([half, mirrored], -1).to(x.dtype)
+
+
+def fourier_mix_slow(x: Tensor) -> Tensor:
+    """Re(F_N x F_D) with the cosines and sines written out."""
+
+    def angles(size: int) -> Tensor:
+        i = torch.arange(size, device=x.device)
+        return (i[:, None] * i % size).double() * (2 * torch.pi / size)
+
+    rows, columns = angles(x.shape[-2]), angles(x.shape[-1])
+    x64 = x.double()
+    return (rows.cos() @ x64 @ columns.cos() - rows.sin() @ x64 @ columns.sin()).to(x.dtype)

@@ -1,0 +1,96 @@
+"""Performer: linear attention over random or deterministic features of a registered kernel (arXiv:2009.14794)."""
+# N tokens  H heads  K head width  M features
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from pydantic import NonNegativeFloat, PositiveInt
+from torch import Tensor
+
+from vixformer.attention import ops
+from vixformer.attention.base import Shape
+from vixformer.attention.kernels.base import Kernel
+from vixformer.attention.kernels.softmax import SoftmaxKernel
+from vixformer.attention.linear import LinearCore
+
+
+class Performer(LinearCore, name="performer"):
+    """`features` is the number M of random directions: left out, int(K ln K); `none`, the kernel works on q and k themselves (M = K).
+
+    `scaling` sets the norms of the directions (chi-distributed or all sqrt K), `scale` what q and k are multiplied by (K^-1/4 or K^-1/2),
+    `bias` adds a random constant to each projection and `total_eps` a constant to the normaliser.
+    """
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(LinearCore.Config):
+        kernel: Kernel.Config = field(default_factory=SoftmaxKernel.Config)
+        features: PositiveInt | Literal["auto"] | None = "auto"
+        scaling: Literal["chi", "sqrt"] = "chi"
+        scale: Literal["quarter", "half"] = "quarter"
+        bias: bool = False
+        total_eps: NonNegativeFloat = 0.0
+
+        def __post_init__(self) -> None:
+            kernel: Any = self.kernel
+            if self.features is None and kernel.owner.projects == "always":
+                raise ValueError(f"kernel={kernel.owner.name} is made of random features: give features a number, not none")
+            if self.bias and (self.features is None or kernel.owner.projects == "never"):
+                raise ValueError("bias=true goes with random features, and this kernel has none here: leave bias out")
+            kernel.check(self)
+
+    projection: Tensor | None
+    bias: Tensor | None
+
+    def __init__(self, config: Config, shape: Shape) -> None:
+        super().__init__(config, shape)
+        width = shape.head_dim
+        kernel: Any = config.kernel
+        features = config.features
+        if features == "auto":
+            features = None if kernel.owner.projects == "never" else max(1, int(width * math.log(width)))
+        projects = features is not None and kernel.owner.projects != "never"
+        self.eps = config.total_eps
+        self.scale = width ** (-0.25 if config.scale == "quarter" else -0.5)
+        self.kernel: Kernel = kernel.owner(kernel, width, features or width, config.causal)
+        self.floor = self.kernel.floor  # pyright: ignore[reportAttributeAccessIssue]
+        self.register_buffer("projection", torch.empty(features or 0, width) if projects else None)
+        self.register_buffer("bias", torch.empty(features or 0) if projects and config.bias else None)
+        self.redraw()
+
+    @torch.no_grad()
+    def redraw(self, generator: torch.Generator | None = None) -> None:
+        """New random features. Drawn on the CPU, so that one seed means the same features on every device."""
+        if self.projection is not None:
+            self.projection.copy_(ops.orthogonal_rows(*self.projection.shape, self.config.scaling, generator))
+        if self.bias is not None:
+            self.bias.copy_(torch.randn(self.bias.shape, generator=generator))
+
+    def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
+        if self.projection is None:
+            u = x * self.scale
+        else:
+            u = x @ (self.projection.float().t() * self.scale)
+            if self.bias is not None:
+                u = torch.add(u, self.bias.float(), out=ops.room(u))
+        square = x.square().sum(-1, keepdim=True) * self.scale**2 if self.kernel.uses_norm else None
+        return self.kernel(u, square, keys, mask)
+
+    @property
+    def width(self) -> int:
+        return self.kernel.width
+
+    def phi_macs(self, n: int) -> int:
+        projected = 0 if self.projection is None else self.projection.numel()
+        return n * (projected + self.kernel.macs())
+
+
+def redraw(model: torch.nn.Module, generator: torch.Generator | None = None) -> int:
+    """New random features for every layer of a model that has them, in order; returns how many. Training state, so the loop calls it."""
+    drawn = [m for m in model.modules() if isinstance(m, Performer) and m.projection is not None]
+    for module in drawn:
+        module.redraw(generator)
+    return len(drawn)

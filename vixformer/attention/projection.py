@@ -1,0 +1,125 @@
+"""From tokens to q, k, v and back: the module that a block calls. The way of projecting is the backbone's choice, never the mechanism's."""
+# B images  N tokens  D width  H heads  K head width
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vixformer.attention.base import Core, Grid, Mechanism, Mixer, Shape
+from vixformer.registry import Named
+
+Rotation = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class ProjectionOptions:
+    qkv_bias: bool = True
+    out_bias: bool = True
+    drop: float = 0.0
+
+
+class Attention(nn.Module, Named, family="projection"):
+    """Tokens (B, N, D) -> tokens: project, rotate, let the core attend, put the heads back together.
+
+    `mask` is boolean (B, N), true = keep: what the other tokens hold changes nothing. `grid` is the (height, width) of the tokens that lie
+    on one. `rotation` holds the cosines and sines of rotary positions, (N, K / 2) each.
+    """
+
+    def __init__(self, core: Core, options: ProjectionOptions) -> None:
+        super().__init__()
+        self.core = core
+        shape = core.shape
+        self.make_projections(shape, options)
+        self.proj = nn.Linear(shape.num_heads * shape.head_dim, shape.dim, bias=options.out_bias)
+        self.drop = nn.Dropout(options.drop)
+
+    def make_projections(self, shape: Shape, options: ProjectionOptions) -> None:
+        raise NotImplementedError
+
+    def split(self, x: Tensor, grid: Grid | None) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k, v, each (B, H, N, K)."""
+        raise NotImplementedError
+
+    def heads(
+        self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k, v as the core gets them."""
+        check_tokens(x, self.core.shape.dim, mask, grid)
+        if mask is not None:
+            x = x.masked_fill(~mask[..., None], 0.0)  # even a NaN in a masked token stays there
+        q, k, v = self.split(x, grid)
+        return (q, k, v) if rotation is None else (rotate(q, *rotation), rotate(k, *rotation), v)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None) -> Tensor:
+        out = self.core(*self.heads(x, mask, grid, rotation), mask, grid)
+        return self.drop(self.proj(out.transpose(1, 2).flatten(2)))
+
+    def attention_map(self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None) -> Tensor:
+        """(B, H, N, N), for small N: rows are the tokens that look, columns those looked at."""
+        q, k, _ = self.heads(x, mask, grid, rotation)
+        return self.core.attention_map(q, k, mask)
+
+
+class LinearProjection(Attention, name="linear"):
+    """One linear layer for q, k and v."""
+
+    def make_projections(self, shape: Shape, options: ProjectionOptions) -> None:
+        self.qkv = nn.Linear(shape.dim, 3 * shape.num_heads * shape.head_dim, bias=options.qkv_bias)
+
+    def split(self, x: Tensor, grid: Grid | None) -> tuple[Tensor, Tensor, Tensor]:
+        qkv = self.qkv(x).unflatten(-1, (3, self.core.shape.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        return qkv.unbind(0)  # pyright: ignore[reportReturnType]
+
+
+class OneKeyValueHead(Attention, name="one-kv"):
+    """Queries for every head, and a single head that is the keys and the values of all of them ("Vision Xformers", for its Linformer)."""
+
+    def make_projections(self, shape: Shape, options: ProjectionOptions) -> None:
+        self.q = nn.Linear(shape.dim, shape.num_heads * shape.head_dim, bias=options.qkv_bias)
+        self.kv = nn.Linear(shape.dim, shape.head_dim, bias=options.qkv_bias)
+
+    def split(self, x: Tensor, grid: Grid | None) -> tuple[Tensor, Tensor, Tensor]:
+        heads = self.core.shape.num_heads
+        q = self.q(x).unflatten(-1, (heads, -1)).transpose(1, 2)
+        kv = self.kv(x).unsqueeze(1).expand_as(q)
+        return q, kv, kv
+
+
+class Mixing(nn.Module):
+    """The same face for a mechanism without q and k."""
+
+    def __init__(self, mixer: Mixer) -> None:
+        super().__init__()
+        self.mixer = mixer
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None) -> Tensor:
+        check_tokens(x, self.mixer.shape.dim, mask, grid)
+        if mask is not None:
+            raise ValueError(f"{self.mixer.name} mixes all tokens alike and takes no mask: leave it out, or use a mechanism with q and k")
+        return self.mixer(x)
+
+
+def build_attention(config: Any, shape: Shape, proj: str = "linear", options: ProjectionOptions | None = None) -> Attention | Mixing:
+    mechanism: Mechanism = config.owner(config, shape)
+    if isinstance(mechanism, Mixer):
+        return Mixing(mechanism)
+    return Attention.member(proj)(mechanism, options or ProjectionOptions())
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn the pairs (x_0, x_1), (x_2, x_3), ... of (B, H, N, K) by the angles of their token."""
+    even, odd = x.float().unflatten(-1, (-1, 2)).unbind(-1)
+    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2).to(x.dtype)
+
+
+def check_tokens(x: Tensor, dim: int, mask: Tensor | None, grid: Grid | None) -> None:
+    if x.dim() != 3 or x.shape[-1] != dim:
+        raise ValueError(f"tokens must have the shape (batch, tokens, {dim}), not {tuple(x.shape)}")
+    if mask is not None and (mask.dtype != torch.bool or mask.shape != x.shape[:2]):
+        raise ValueError(f"a mask must be boolean with the shape (batch, tokens), true = keep; got {mask.dtype} {tuple(mask.shape)}")
+    if grid is not None and grid[0] * grid[1] > x.shape[1]:
+        raise ValueError(f"a grid of {grid[0]} x {grid[1]} has more places than the {x.shape[1]} tokens given")

@@ -1,0 +1,128 @@
+"""What every backbone can do: classify, give features, change its classifier, be stored and come back the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_model
+from torch import Tensor, nn
+
+from vixformer.attention.layout import parse, print_layers
+from vixformer.attention.projection import Attention, Mixing
+from vixformer.registry import Configured, checked
+
+Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
+ImageSize = PositiveInt | tuple[PositiveInt, PositiveInt]
+
+CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackboneConfig:
+    attention: str = "softmax"
+    img_size: ImageSize = 32
+    in_chans: PositiveInt = 3
+    num_classes: NonNegativeInt = 10
+
+
+class Backbone(nn.Module, Configured, family="model"):
+    """Images (B, C, height, width) -> class scores (B, num_classes)."""
+
+    Config = BackboneConfig
+    variants: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Published sizes: a name and the options that differ from the defaults."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config = config
+        self.img_size: tuple[int, int] = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size
+        self.layout = parse(config.attention)
+
+    def forward_features(self, x: Tensor) -> Tensor:
+        """Tokens (B, N, D) after the last block, normalised."""
+        raise NotImplementedError
+
+    def forward_maps(self, x: Tensor) -> list[Tensor]:
+        """The image as seen after each block, (B, D, height, width); for detection and segmentation."""
+        raise NotImplementedError
+
+    def forward_head(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.forward_head(self.forward_features(x))
+
+    def reset_classifier(self, num_classes: int) -> None:
+        """A fresh classifier for other classes."""
+        raise NotImplementedError
+
+    def no_weight_decay(self) -> set[str]:
+        """Parameters that weight decay should leave alone: vectors and tokens, as is customary, and everything learned inside a core."""
+        raise NotImplementedError
+
+    def attentions(self) -> list[Attention | Mixing]:
+        """The attention of every block, in order."""
+        return [module for module in self.modules() if isinstance(module, Attention | Mixing)]
+
+    def attention_expression(self) -> str:
+        """The layout as it was expanded, one term a layer."""
+        return print_layers([_mechanism(module).config for module in self.attentions()])
+
+    def check_images(self, x: Tensor) -> None:
+        if x.dim() != 4 or x.shape[1] != self.config.in_chans:
+            raise ValueError(f"images must have the shape (batch, {self.config.in_chans}, height, width), not {tuple(x.shape)}")
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """`config.json` and `model.safetensors` in a folder, each written whole or not at all."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        values = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
+        values["attention"] = self.attention_expression()
+        weights, config = folder / (WEIGHTS_FILE + ".part"), folder / (CONFIG_FILE + ".part")
+        save_model(self, str(weights))
+        config.write_text(json.dumps({"model": self.name, **values}, indent=2) + "\n")
+        weights.rename(folder / WEIGHTS_FILE)
+        config.rename(folder / CONFIG_FILE)
+
+
+def _mechanism(module: Attention | Mixing) -> Any:
+    return module.core if isinstance(module, Attention) else module.mixer
+
+
+def from_pretrained(folder: str | Path) -> Backbone:
+    """The model stored in a folder by `save_pretrained`, in evaluation mode."""
+    folder = Path(folder)
+    try:
+        values = json.loads((folder / CONFIG_FILE).read_text())
+        name = values.pop("model")
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ValueError(f"{folder / CONFIG_FILE} is not a model's configuration as save_pretrained writes it: {error!r}") from None
+    backbone = Backbone.member(name)
+    model = backbone(checked(backbone.Config, values, str(folder / CONFIG_FILE)))
+    _load_weights(model, folder / WEIGHTS_FILE)
+    return model.eval()
+
+
+def _load_weights(model: nn.Module, path: Path) -> None:
+    try:
+        stored = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{path} is missing, damaged or cut short, copy it again: {error}") from None
+    wanted = model.state_dict()
+    storages = {name: tensor.data_ptr() for name, tensor in wanted.items()}
+    present = {storages[name] for name in stored if name in storages}
+    # A weight that several layers share is stored once, under one of its names.
+    missing = [name for name in wanted if name not in stored and storages[name] not in present]
+    extra = [name for name in stored if name not in wanted]
+    other = [name for name in stored if name in wanted and stored[name].shape != wanted[name].shape]
+    for what, names in (("lacks", missing), ("has the unknown", extra), ("has another shape of", other)):
+        if names:
+            raise ValueError(
+                f"{path} does not fit the config.json beside it: it {what} {', '.join(names[:3])}{' ...' if names[3:] else ''}"
+            )
+    model.load_state_dict(stored, strict=False)

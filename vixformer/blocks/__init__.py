@@ -1,0 +1,1 @@
+"""Parts that backbones are put together from."""

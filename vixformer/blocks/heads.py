@@ -1,0 +1,22 @@
+"""From one vector an image to class scores."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from vixformer.blocks.mlp import activation
+
+MLP_WIDTHS = (2048, 1024)  # "Testing linear-attention Transformers"
+
+
+def make_head(kind: str, dim: int, num_classes: int, act: str, drop: float) -> nn.Module:
+    """`linear`, or `mlp` with two hidden layers. Zero classes: the vector itself."""
+    if num_classes == 0:
+        return nn.Identity()
+    if kind == "linear":
+        return nn.Linear(dim, num_classes)
+    layers: list[nn.Module] = []
+    for width in MLP_WIDTHS:
+        layers += [nn.Linear(dim, width), activation(act), nn.Dropout(drop)]
+        dim = width
+    return nn.Sequential(*layers, nn.Linear(dim, num_classes))

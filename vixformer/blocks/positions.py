@@ -1,0 +1,109 @@
+"""Where a token is: added to the tokens (learned, sine-cosine) or turned into q and k (rotary), for any grid."""
+# N tokens  D width  K head width  P tokens in front of the grid (class tokens)
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vixformer.attention.base import Grid
+from vixformer.attention.projection import Rotation
+from vixformer.registry import Named
+
+
+class Positions(nn.Module, Named, family="pos"):
+    """`repeats` is how often the grid is listed one after the other, as the channels are by the `channel-pixels` stem."""
+
+    def __init__(self, dim: int, head_dim: int, grid: Grid, prefix: int) -> None:
+        super().__init__()
+        self.dim, self.head_dim, self.grid, self.prefix = dim, head_dim, grid, prefix
+
+    def added(self, grid: Grid, repeats: int) -> Tensor | None:
+        """(1, P + N, D), to add to the tokens."""
+        return None
+
+    def rotation(self, grid: Grid, repeats: int, device: torch.device) -> Rotation | None:
+        """Cosines and sines (P + N, K / 2), to rotate q and k by."""
+        return None
+
+
+class NoPositions(Positions, name="none"):
+    """The order of the tokens is unknown to the model."""
+
+
+class Learned(Positions, name="learned"):
+    """One vector a token, as in ViT; for another grid they are interpolated."""
+
+    def __init__(self, dim: int, head_dim: int, grid: Grid, prefix: int) -> None:
+        super().__init__(dim, head_dim, grid, prefix)
+        self.embed = nn.Parameter(torch.empty(1, prefix + grid[0] * grid[1], dim))
+        nn.init.trunc_normal_(self.embed, std=0.02)
+
+    def added(self, grid: Grid, repeats: int) -> Tensor:
+        front, places = self.embed[:, : self.prefix], self.embed[:, self.prefix :]
+        if grid != self.grid:
+            image = places.float().transpose(1, 2).unflatten(-1, self.grid)
+            places = F.interpolate(image, size=grid, mode="bicubic", antialias=True).flatten(2).transpose(1, 2).to(places.dtype)
+        elif repeats == 1:
+            return self.embed
+        return torch.cat([front, *[places] * repeats], 1)
+
+
+class SineCosine(Positions, name="sincos"):
+    """Fixed sines and cosines of row and column, half of the width each; nothing for class tokens."""
+
+    def __init__(self, dim: int, head_dim: int, grid: Grid, prefix: int) -> None:
+        super().__init__(dim, head_dim, grid, prefix)
+        if dim % 4:
+            raise ValueError(f'pos="sincos" needs a width that 4 divides, not {dim}')
+        self.register_buffer("rates", 10000.0 ** -(torch.arange(dim // 4) / (dim // 4)), persistent=False)
+
+    def added(self, grid: Grid, repeats: int) -> Tensor:
+        rates: Tensor = self.rates  # pyright: ignore[reportAssignmentType]
+        angles = [axis[:, None] * rates for axis in _coordinates(grid, rates.device)]
+        places = torch.cat([f(a) for a in angles for f in (torch.sin, torch.cos)], -1).repeat(repeats, 1)
+        return F.pad(places, (0, 0, self.prefix, 0)).unsqueeze(0)
+
+
+class Rotary(Positions, name="rope"):
+    """Rotary positions along the sequence, class token at place 0 (arXiv:2104.09864)."""
+
+    def __init__(self, dim: int, head_dim: int, grid: Grid, prefix: int) -> None:
+        super().__init__(dim, head_dim, grid, prefix)
+        if head_dim % 2:
+            raise ValueError(f'pos="rope" turns pairs of channels and needs an even head width, not {head_dim}')
+
+    def rotation(self, grid: Grid, repeats: int, device: torch.device) -> Rotation:
+        places = torch.arange(grid[0] * grid[1], device=device).repeat(repeats) + self.prefix
+        places = torch.cat([torch.arange(self.prefix, device=device), places])
+        return _turn(places[:, None] * _rates(self.head_dim // 2, 10000.0, device))
+
+
+class AxialRotary(Positions, name="rope2d"):
+    """Rotary positions in two dimensions: half of the pairs turn with the column, half with the row; class tokens do not turn."""
+
+    def __init__(self, dim: int, head_dim: int, grid: Grid, prefix: int) -> None:
+        super().__init__(dim, head_dim, grid, prefix)
+        if head_dim % 4:
+            raise ValueError(f'pos="rope2d" turns pairs of channels along two axes and needs a head width that 4 divides, not {head_dim}')
+
+    def rotation(self, grid: Grid, repeats: int, device: torch.device) -> Rotation:
+        rates = _rates(self.head_dim // 4, 100.0, device)
+        rows, columns = _coordinates(grid, device)
+        angles = torch.cat([columns[:, None] * rates, rows[:, None] * rates], -1).repeat(repeats, 1)
+        return _turn(F.pad(angles, (0, 0, self.prefix, 0)))
+
+
+def _coordinates(grid: Grid, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Row and column of every place, row by row."""
+    places = torch.arange(grid[0] * grid[1], device=device)
+    return places // grid[1], places % grid[1]
+
+
+def _rates(count: int, theta: float, device: torch.device) -> Tensor:
+    return theta ** -(torch.arange(count, device=device) / count)
+
+
+def _turn(angles: Tensor) -> Rotation:
+    return angles.cos(), angles.sin()

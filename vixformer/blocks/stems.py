@@ -1,0 +1,106 @@
+"""From images to tokens."""
+# B images  C channels  N tokens  D width
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from vixformer.attention.base import Grid
+from vixformer.blocks.mlp import activation
+from vixformer.registry import Named
+
+
+@dataclass(frozen=True)
+class StemOptions:
+    in_chans: int
+    dim: int
+    patch_size: int
+    norm: bool = False
+    act: str | None = None
+
+
+class Stem(nn.Module, Named, family="stem"):
+    """Images (B, C, height, width) -> tokens (B, N, D), listed row by row, `repeats` grids one after the other."""
+
+    repeats: int = 1
+
+    def __init__(self, options: StemOptions) -> None:
+        super().__init__()
+        self.options = options
+
+    def grid(self, height: int, width: int) -> Grid:
+        """Places for an image of this size. Pixels of an incomplete patch at the right and the bottom are not looked at."""
+        side = self.options.patch_size
+        if min(height, width) < side:
+            raise ValueError(f"an image of {height} x {width} is smaller than one patch of {side} x {side}: use a smaller patch_size")
+        return height // side, width // side
+
+    def forward(self, images: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class LinearPatches(Stem, name="linear"):
+    """Each patch through one linear layer, written as a convolution."""
+
+    def __init__(self, options: StemOptions) -> None:
+        super().__init__(options)
+        self.proj = nn.Conv2d(options.in_chans, options.dim, options.patch_size, stride=options.patch_size)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.proj(images).flatten(2).transpose(1, 2)
+
+
+class ConvStem(Stem, name="conv"):
+    """Three 3 x 3 convolutions to D/4, D/2 and D channels ("Vision Xformers"), with a normalisation and an activation by option.
+
+    Their strides multiply to `patch_size`, the first taking the largest share: 2 is 2, 1, 1.
+    """
+
+    def __init__(self, options: StemOptions) -> None:
+        super().__init__(options)
+        if options.dim % 4:
+            raise ValueError(f'stem="conv" widens to a quarter, a half and all of embed_dim, which 4 must divide, not {options.dim}')
+        widths = (options.in_chans, options.dim // 4, options.dim // 2, options.dim)
+        layers: list[nn.Module] = []
+        for i, stride in enumerate(_strides(options.patch_size)):
+            layers.append(nn.Conv2d(widths[i], widths[i + 1], 3, stride=stride, padding=1))
+            if options.norm:
+                layers.append(nn.BatchNorm2d(widths[i + 1]))
+            if options.act is not None:
+                layers.append(activation(options.act))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, images: Tensor) -> Tensor:
+        height, width = self.grid(*images.shape[-2:])
+        return self.layers(images)[..., :height, :width].flatten(2).transpose(1, 2)
+
+
+class ChannelPixels(Stem, name="channel-pixels"):
+    """Every channel of every pixel is a token, channel after channel ("Optimizing Image Classification on CIFAR-10").
+
+    A token is its value times a vector of its channel plus another. The channels of a pixel share their position.
+    """
+
+    def __init__(self, options: StemOptions) -> None:
+        super().__init__(options)
+        if options.patch_size != 1:
+            raise ValueError(f'stem="channel-pixels" makes a token of every pixel: patch_size must be 1, not {options.patch_size}')
+        self.repeats = options.in_chans
+        self.proj = nn.Conv2d(options.in_chans, options.in_chans * options.dim, 1, groups=options.in_chans)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.proj(images).unflatten(1, (self.repeats, -1)).permute(0, 1, 3, 4, 2).flatten(1, 3)
+
+
+def _strides(total: int) -> tuple[int, int, int]:
+    """Three strides that multiply to `total`: factors of two are dealt out in turn, the rest goes to the first."""
+    strides = [1, 1, 1]
+    turn = 0
+    while total % 2 == 0:
+        strides[turn % 3] *= 2
+        total //= 2
+        turn += 1
+    strides[0] *= total
+    return strides[0], strides[1], strides[2]

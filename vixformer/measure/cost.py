@@ -1,0 +1,127 @@
+"""Costs that are counted, and so the same on every machine: parameters, multiply-adds, bytes kept for backward."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from vixformer.attention.fourier import Fourier
+from vixformer.attention.layout import print_layer
+from vixformer.attention.projection import Attention
+from vixformer.backbones.base import Backbone
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Both ways of counting. `modules` leaves out bare parameters (class token, positions, Linformer's projections), as "Vision Xformers" does."""
+
+    all: int
+    modules: int
+
+
+def parameters(model: nn.Module) -> Parameters:
+    named = dict(model.named_parameters())  # a shared parameter once
+    counted = [p.numel() for name, p in named.items() if name.rpartition(".")[2] in ("weight", "bias")]
+    return Parameters(sum(p.numel() for p in named.values()), sum(counted))
+
+
+def multiply_adds(module: nn.Module, *inputs: Tensor) -> int:
+    """Of one forward pass, by torch's counter. On the meta device, where it also sees fused attention; Fourier's is added by formula."""
+    module = copy.deepcopy(module).to("meta").eval()
+    fourier = 0
+
+    def add_fourier(mixer: Any, args: tuple[Tensor, ...], _: Tensor) -> None:
+        nonlocal fourier
+        fourier += args[0].shape[0] * mixer.macs(args[0].shape[-2])
+
+    for mixer in module.modules():
+        if isinstance(mixer, Fourier):
+            mixer.register_forward_hook(add_fourier)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        module(*(x.to("meta") for x in inputs))
+    return counter.get_total_flops() // 2 + fourier
+
+
+class _Storages(TorchDispatchMode):
+    """Notes the storage of every tensor made, without keeping any alive."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: dict[int, tuple[StorageWeakRef, int]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in torch.utils._pytree.tree_leaves(out):
+            if isinstance(tensor, Tensor):
+                storage = tensor.untyped_storage()
+                self.made[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
+        return out
+
+
+def bytes_kept(forward: Callable[..., Tensor], *inputs: Tensor) -> int:
+    """What is still in memory after a forward pass, only because backward will need it. Inputs and parameters do not count."""
+    with torch.enable_grad(), _Storages() as storages:
+        loss = forward(*inputs).sum()
+    kept = sum(size for ref, size in storages.made.values() if not ref.expired())
+    return kept - loss.untyped_storage().nbytes()
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    layer: int
+    attention: str
+    tokens: int
+    parameters: int
+    multiply_adds: int
+    """Of the attention with its projections, an image."""
+    core_multiply_adds: int
+    """Of the mechanism alone, as it declares."""
+    bytes_kept: int
+
+
+def layer_costs(model: Backbone) -> list[LayerCost]:
+    """What the attention of each block costs for one image of the size the model was built for."""
+    seen: list[tuple[nn.Module, tuple[Any, ...], dict[str, Any]]] = []
+    hooks = [m.register_forward_hook(lambda m, args, kw, _: seen.append((m, args, kw)), with_kwargs=True) for m in model.attentions()]
+    was_training = model.training
+    with torch.no_grad():
+        model.eval()(_one_image(model))
+    model.train(was_training)
+    for hook in hooks:
+        hook.remove()
+    costs = []
+    for i, (module, (tokens, *_), options) in enumerate(seen):
+        mechanism: Any = module.core if isinstance(module, Attention) else module.mixer
+        count = tokens.shape[1]
+        core = mechanism.macs(count)
+        projections = sum(p.weight.numel() for p in module.children() if isinstance(p, nn.Linear)) * count
+        kept = bytes_kept(lambda x, module=module, options=options: module(x, **options), tokens.clone().requires_grad_())
+        costs.append(LayerCost(i, print_layer(mechanism.config), count, parameters(module).all, core + projections, core, kept))
+    return costs
+
+
+@dataclass(frozen=True)
+class ModelCost:
+    tokens: int
+    parameters: Parameters
+    multiply_adds: int
+    bytes_kept: int
+
+
+def model_cost(model: Backbone) -> ModelCost:
+    """For one image of the size the model was built for."""
+    image = _one_image(model)
+    tokens = max(layer.tokens for layer in layer_costs(model))
+    return ModelCost(tokens, parameters(model), multiply_adds(model, image), bytes_kept(model, image))
+
+
+def _one_image(model: Backbone) -> Tensor:
+    return torch.randn(1, model.config.in_chans, *model.img_size, device=next(model.parameters()).device)

@@ -1,0 +1,37 @@
+"""Time, measured so that it can be compared: everything warmed up, then one call of each in turn, over and over."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds over `count` calls."""
+
+    min: float
+    median: float
+    count: int
+
+
+def interleaved(calls: dict[Key, Callable[[], Any]], seconds: float = 1.0, least: int = 5) -> dict[Key, Timing]:
+    """Time each call `least` times or more, until `seconds` have passed for all of them together."""
+    samples: dict[Key, list[float]] = {key: [] for key in calls}
+    for call in calls.values():
+        call()
+        call()
+    deadline = time.perf_counter() + seconds
+    rounds = 0
+    while rounds < least or time.perf_counter() < deadline:
+        rounds += 1
+        for key, call in calls.items():
+            start = time.perf_counter()
+            call()
+            samples[key].append((time.perf_counter() - start) * 1e3)
+    return {key: Timing(min(times), statistics.median(times), len(times)) for key, times in samples.items()}

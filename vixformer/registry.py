@@ -1,0 +1,97 @@
+"""Names people type: how a class gets one, and what a person reads when the name or an option is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+T = TypeVar("T")
+
+
+class Named:
+    """A family of classes that are known by a word: `class Stem(Named, family="stem")` opens one, `class Conv(Stem, name="conv")` joins it."""
+
+    family: ClassVar[str]
+    members: ClassVar[dict[str, type]]
+    name: ClassVar[str]
+
+    def __init_subclass__(cls, *, family: str | None = None, name: str | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if family is not None:
+            cls.family, cls.members = family, {}
+        if name is not None:
+            if name in cls.members:
+                raise ValueError(
+                    f'two classes want the {cls.family} name "{name}": {cls.members[name].__qualname__} and {cls.__qualname__}'
+                )
+            cls.name = name
+            cls.members[name] = cls
+
+    @classmethod
+    def member(cls, name: str) -> type[Any]:
+        return pick(cls.members, name, cls.family)
+
+
+class Configured(Named):
+    """Named classes that each own a frozen dataclass `Config`: `config.owner(config, ...)` builds what a configuration describes.
+
+    A field annotated with the `Config` of a family's base (`Config.chooses` is the family) holds the configuration of any member.
+    """
+
+    Config: ClassVar[type]
+
+    def __init_subclass__(cls, *, family: str | None = None, name: str | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(family=family, name=name, **kwargs)
+        if family is not None:
+            cls.Config.chooses = cls  # pyright: ignore[reportAttributeAccessIssue]
+        if name is not None:
+            if "Config" not in vars(cls):
+                cls.Config = dataclasses.dataclass(frozen=True, kw_only=True)(type("Config", (cls.Config,), {}))
+            cls.Config.owner = cls  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def pick(choices: Mapping[str, T], word: str, what: str) -> T:
+    """The choice called `word`, or an error that names the word, the nearest known one and all the choices."""
+    if word in choices:
+        return choices[word]
+    raise ValueError(unknown(what, word, choices))
+
+
+def unknown(what: str, word: str, choices: Iterable[str]) -> str:
+    choices = sorted(choices)
+    near = difflib.get_close_matches(str(word), choices, n=1, cutoff=0.5)
+    hint = f'; did you mean "{near[0]}"?' if near else ";"
+    return f'unknown {what} "{word}"{hint} choices: {", ".join(choices) or "none"}'
+
+
+def checked(config: type[T], values: Mapping[str, Any], where: str) -> T:
+    """`config(**values)` with every value checked against its annotation; errors are one sentence for a person."""
+    names = [field.name for field in dataclasses.fields(config)]  # pyright: ignore[reportArgumentType]
+    for key in values:
+        if key not in names:
+            raise ValueError(unknown(f"option of {where}", key, names))
+    try:
+        return TypeAdapter(config).validate_python(dict(values))
+    except ValidationError as error:
+        raise ValueError(f"{where}: {_sentence(error)}") from None
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors()[0]
+    key = str(first["loc"][0]) if first["loc"] else ""
+    if first["type"] == "value_error":  # raised by a __post_init__ of ours, which is a sentence already
+        return str(first["ctx"]["error"]) if "ctx" in first else first["msg"]
+    # A union reports every branch; together they say what would be right.
+    wanted = [_wanted(e) for e in error.errors() if e["loc"] and str(e["loc"][0]) == key]
+    return f"{key} must be {' or '.join(dict.fromkeys(wanted))}, not {first['input']!r}"
+
+
+def _wanted(error: Any) -> str:
+    if error["type"] == "literal_error":
+        return error["ctx"]["expected"].replace("'", "")
+    what = error["msg"].removeprefix("Input should be ").split(",")[0]
+    return {"None": "none", "a valid integer": "a whole number"}.get(what, what)
