@@ -159,13 +159,12 @@ def _read(config: type[Any], args: Sequence[str], command: str, default: Any = N
 
 
 def _sentence(complaint: str) -> str:
-    """The first paragraph of tyro's box, and its suggestion."""
-    lines = [line.strip("│ ") for line in complaint.splitlines() if line.startswith("│")]
-    text = " ".join(lines)
-    first = " ".join(re.split("─{3,}", text)[0].split())
-    near = re.search(r"Perhaps you meant:\s+(--[\w-]+)", text)
-    first = first[:1].lower() + first[1:]
-    return first + (f"; did you mean {near[1]}?" if near else "")
+    """What tyro says in its box, between the first two rules, and the option it suggests."""
+    lines = [line.strip("│| ") for line in complaint.splitlines()]
+    rules = [i for i, line in enumerate(lines) if re.search("[─-]{5,}", line)]
+    first = " ".join(" ".join(lines[rules[0] + 1 : rules[1]]).split())
+    near = re.search(r"Perhaps you meant:\s+(--[\w-]+)", " ".join(lines))
+    return first[:1].lower() + first[1:] + (f"; did you mean {near[1]}?" if near else "")
 
 
 def _described(cls: Any) -> tuple[str, str, str]:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Named:
-    """A family of classes that are known by a word: `class Stem(Named, family="stem")` opens one, `class Conv(Stem, name="conv")` joins it."""
+    """Classes known by a word: `class Stem(Named, family="stem")` opens a family, `class Conv(Stem, name="conv")` joins it."""
 
     family: ClassVar[str]
     members: ClassVar[dict[str, type]]
@@ -93,5 +93,5 @@ def _sentence(error: ValidationError) -> str:
 def _wanted(error: Any) -> str:
     if error["type"] == "literal_error":
         return error["ctx"]["expected"].replace("'", "")
-    what = error["msg"].removeprefix("Input should be ").split(",")[0]
+    what: str = error["msg"].removeprefix("Input should be ").split(",")[0]
     return {"None": "none", "a valid integer": "a whole number"}.get(what, what)

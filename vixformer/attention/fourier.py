@@ -19,6 +19,6 @@ class Fourier(Mixer, name="fourier"):
         return ops.fourier_mix_slow(x)
 
     def macs(self, n: int) -> int:
-        """5 n log2 n real operations a complex transform of n, as is customary; half of them, since the input is real; two a multiply-add."""
+        """A transform of n is 5 n log2 n operations, two a multiply-add; half of them, since the input is real."""
         d = self.shape.dim
         return round(5 * n * d * math.log2(max(2, n * d)) / 4)

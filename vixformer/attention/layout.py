@@ -159,10 +159,12 @@ def _layer(node: ast.expr) -> Layer:
 def _value(node: ast.expr, where: str) -> Any:
     if isinstance(node, ast.Name):
         return {"none": None, "true": True, "false": False}.get(node.id, node.id)
-    negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
-    constant = node.operand if negative else node
-    if isinstance(constant, ast.Constant) and isinstance(constant.value, int | float | None):
-        return -constant.value if negative and constant.value is not None else constant.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _value(node.operand, where)
+        if _is_number(value):
+            return -value
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float | None):
+        return node.value
     raise ValueError(f"{where} must be a number, a word, none, true or false, not {ast.unparse(node)}")
 
 
@@ -199,7 +201,7 @@ def _options(layer: Layer) -> dict[str, str]:
     for field in dataclasses.fields(layer):
         value = getattr(layer, field.name)
         if field.name not in choices and value != _default(type(layer), field.name):
-            options[field.name] = {None: "none", True: "true", False: "false"}.get(value, value) if not _is_number(value) else repr(value)
+            options[field.name] = repr(value) if _is_number(value) else {None: "none", True: "true", False: "false"}.get(value, str(value))
     return options
 
 

@@ -30,7 +30,7 @@ class LinearCore(Core):
         self.causal: bool = config.causal
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
-        """Features (B, H, N, M) of queries or keys (B, H, N, K), float32. `mask` is for statistics over keys only."""
+        """Features (B, H, N, M), float32 or wider, of queries or keys (B, H, N, K). `mask` says which tokens count in statistics."""
         raise NotImplementedError
 
     def phi_macs(self, n: int) -> int:
@@ -46,15 +46,19 @@ class LinearCore(Core):
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             phi_k = self.key_features(k, mask)
             linear = ops.causal_linear_attention if self.causal else ops.linear_attention
-            return linear(self.phi(q.float(), False, None), phi_k, v.float(), self.eps, self.floor).to(v.dtype)
+            return linear(self.phi(q.float(), False, mask), phi_k, v.to(phi_k.dtype), self.eps, self.floor).to(v.dtype)
 
         return ops.recompute(attend, (q, k, v), self.parameters())
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        return (self.attention_map(q, k, mask) @ v.float()).to(v.dtype)
+        weights = self._weights(q, k, mask)
+        return (weights @ v.to(weights.dtype)).to(v.dtype)
 
     def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
-        return ops.linear_weights(self.phi(q.float(), False, None), self.key_features(k, mask), self.causal, self.eps, self.floor)
+        return self._weights(q, k, mask).float()
+
+    def _weights(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
+        return ops.linear_weights(self.phi(q.float(), False, mask), self.key_features(k, mask), self.causal, self.eps, self.floor)
 
     def key_features(self, k: Tensor, mask: Tensor | None) -> Tensor:
         features = self.phi(k.float(), True, mask)

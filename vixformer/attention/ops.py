@@ -30,7 +30,7 @@ class _Recompute(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         inputs = [t.detach().requires_grad_(t.requires_grad) for t in ctx.saved_tensors[: ctx.count]]
         with torch.enable_grad():
             out = ctx.fn(*inputs)
@@ -88,11 +88,8 @@ def softmax_attention_slow(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None 
 def _divide(sums_and_total: Tensor, eps: float, floor: float | None) -> Tensor:
     """The last column is the normaliser. `floor` keeps one that may be negative away from zero; the others are only kept off 0 / 0."""
     total = sums_and_total[..., -1:] + eps
-    if floor is None:
-        total = total.clamp(min=TINY)
-    else:
-        total = torch.where(total.abs() < floor, torch.where(total < 0, -floor, floor), total)
-    return sums_and_total[..., :-1] / total
+    kept_off = total.clamp(min=TINY) if floor is None else torch.where(total < 0, total.clamp(max=-floor), total.clamp(min=floor))
+    return sums_and_total[..., :-1] / kept_off
 
 
 def linear_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor, eps: float = 0.0, floor: float | None = None) -> Tensor:
@@ -111,7 +108,7 @@ def causal_linear_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor, eps: float 
     v = F.pad(v, (0, 1), value=1.0)
     phi_q, phi_k, v = (F.pad(t, (0, 0, 0, -n % size)).unflatten(-2, (-1, size)) for t in (phi_q, phi_k, v))  # B H C T .
     context = phi_k.transpose(-1, -2) @ v
-    before = context.cumsum(-3) - context
+    before = F.pad(context[..., :-1, :, :].cumsum(-3), (0, 0, 0, 0, 1, 0))  # shifted: to subtract the chunk itself would round the past
     inside = (phi_q @ phi_k.transpose(-1, -2)).tril() @ v
     return _divide((phi_q @ before + inside).flatten(-3, -2)[..., :n, :], eps, floor)
 
@@ -140,11 +137,19 @@ def linear_attention_slow(
 # --- features
 
 
-def stable_exp(u: Tensor, square: Tensor | None, eps: float, keys: bool, mask: Tensor | None) -> Tensor:
-    """exp(u - square - c) + eps. c cancels in the division: for a query the largest of its own u, for keys the largest of the image and head.
+def widest(x: Tensor) -> Tensor:
+    """x in float64, for features whose range or cancellation float32 cannot hold; Apple's GPUs have nothing wider."""
+    return x if x.device.type == "mps" else x.double()
 
-    Without eps, c is the largest exponent instead of the largest u, so that the features of an image never all vanish.
+
+def stable_exp(u: Tensor, square: Tensor | None, eps: float, keys: bool, mask: Tensor | None, causal: bool) -> Tensor:
+    """exp(u - square - c) + eps. c cancels in the division: the largest u of a query itself, of all keys of an image and head.
+
+    Without eps, c is the largest exponent instead of the largest u, so that the features of an image never all vanish. Under a causal mask
+    c knows of the future, and eps, measured against it, would tell; so there is no eps, and float64 holds keys far smaller than the last.
     """
+    if causal:
+        u, eps = widest(u), 0.0
     shift = torch.zeros_like(u[..., :1]) if square is None else square
     top = (u - shift if eps == 0 else u).detach()
     if keys and mask is not None:
@@ -220,7 +225,7 @@ def fourier_mix(x: Tensor) -> Tensor:
     The transform of a real signal is half redundant: transform channels to D/2 + 1 frequencies, tokens in full, and read the other half
     off by symmetry, Re X[-n, -d] = Re X[n, d].
     """
-    n, d = x.shape[-2:]
+    d = x.shape[-1]
     half = torch.fft.fft(torch.fft.rfft(x.float(), dim=-1), dim=-2).real
     mirrored = half[..., 1 : (d + 1) // 2].flip(-1)
     mirrored = torch.cat([mirrored[..., :1, :], mirrored[..., 1:, :].flip(-2)], -2)

@@ -65,7 +65,8 @@ class Performer(LinearCore, name="performer"):
     def redraw(self, generator: torch.Generator | None = None) -> None:
         """New random features. Drawn on the CPU, so that one seed means the same features on every device."""
         if self.projection is not None:
-            self.projection.copy_(ops.orthogonal_rows(*self.projection.shape, self.config.scaling, generator))
+            rows, columns = self.projection.shape
+            self.projection.copy_(ops.orthogonal_rows(rows, columns, self.config.scaling, generator))
         if self.bias is not None:
             self.bias.copy_(torch.randn(self.bias.shape, generator=generator))
 

@@ -91,7 +91,7 @@ class ViT(Backbone, name="vit"):
             )
             for layer, rate in zip(self.layout.expand(config.depth), rates, strict=True)
         )
-        self.norm = nn.LayerNorm(dim) if config.norm_place == "pre" else nn.Identity()
+        self.norm = nn.LayerNorm(dim, eps=1e-6) if config.norm_place == "pre" else nn.Identity()
         self.pool: Pooling = pool(dim, self.num_tokens)
         self.head = self._make_head(config.num_classes)
         self._init_weights()

@@ -33,8 +33,8 @@ class Block(nn.Module):
         self, dim: int, attn: Attention | Mixing, mlp: nn.Module, drop_path: float = 0.0, norm_place: Literal["pre", "post"] = "pre"
     ) -> None:
         super().__init__()
-        self.norm1, self.attn = nn.LayerNorm(dim), attn
-        self.norm2, self.mlp = nn.LayerNorm(dim), mlp
+        self.norm1, self.attn = nn.LayerNorm(dim, eps=1e-6), attn
+        self.norm2, self.mlp = nn.LayerNorm(dim, eps=1e-6), mlp
         self.drop_path = DropPath(drop_path)
         self.pre = norm_place == "pre"
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from vixformer.attention.fourier import Fourier
@@ -21,7 +22,7 @@ from vixformer.backbones.base import Backbone
 
 @dataclass(frozen=True)
 class Parameters:
-    """Both ways of counting. `modules` leaves out bare parameters (class token, positions, Linformer's projections), as "Vision Xformers" does."""
+    """`modules` leaves out bare parameters (class token, positions, Linformer's matrices), as "Vision Xformers" counts."""
 
     all: int
     modules: int
@@ -51,19 +52,24 @@ def multiply_adds(module: nn.Module, *inputs: Tensor) -> int:
 
 
 class _Storages(TorchDispatchMode):
-    """Notes the storage of every tensor made, without keeping any alive."""
+    """Notes the storage of every tensor made, without keeping any alive. Views of what was there before are not made."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.given: set[int] = set()
         self.made: dict[int, tuple[StorageWeakRef, int]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.given |= {storage._cdata for storage in _storages((args, kwargs))} - self.made.keys()
         out = func(*args, **(kwargs or {}))
-        for tensor in torch.utils._pytree.tree_leaves(out):
-            if isinstance(tensor, Tensor):
-                storage = tensor.untyped_storage()
+        for storage in _storages(out):
+            if storage._cdata not in self.given:
                 self.made[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
         return out
+
+
+def _storages(tree: Any) -> list[torch.UntypedStorage]:
+    return [leaf.untyped_storage() for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
 
 
 def bytes_kept(forward: Callable[..., Tensor], *inputs: Tensor) -> int:

@@ -33,9 +33,9 @@ def every_attention() -> list[str]:
 def overview(attentions: Sequence[str], patch_sizes: Sequence[int] = (4, 1), batch: int = 8, seconds: float = 6.0) -> list[Row]:
     """ViTs (32 x 32 images, width 128, depth 4, 4 heads) that differ in nothing but attention, timed in turn."""
     rows: list[Row] = []
+    images = torch.randn(batch, 3, 32, 32)
     for patch in patch_sizes:
         models = {a: create_model("vit", attention=a, patch_size=patch, depth=4, pool="mean").eval() for a in attentions}
-        images = torch.randn(batch, 3, 32, 32)
         with torch.inference_mode():
             timings = interleaved(
                 {a: lambda model=model: model(images) for a, model in models.items()}, seconds / len(patch_sizes), least=3

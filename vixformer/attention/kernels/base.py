@@ -16,7 +16,7 @@ class Kernel(nn.Module, Configured, family="kernel"):
     """`forward(u, square, keys, mask)`: u (B, H, N, M) float32, a tensor that only the kernel holds, is W x for random directions W, or x.
 
     `square` is |x|^2 (B, H, N, 1) for kernels that set `uses_norm`; `keys` tells keys from queries, for stabilisers; `mask` (B, N) says
-    which keys count in them.
+    which tokens count in them. Features are float32 or wider.
     """
 
     projects: ClassVar[Literal["always", "optional", "never"]] = "optional"

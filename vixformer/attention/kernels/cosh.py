@@ -16,4 +16,4 @@ class Cosh(SoftmaxKernel, name="cosh"):
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         assert square is not None
-        return ops.stable_exp(torch.cat([u, -u], -1), square * self.half, self.eps, keys, mask)
+        return ops.stable_exp(torch.cat([u, -u], -1), square * self.norm_weight, self.config.eps, keys, mask, self.causal)

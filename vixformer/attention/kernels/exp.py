@@ -36,7 +36,7 @@ class Exp(PositiveKernel, name="exp"):
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         clamp, eps = self.config.clamp, self.config.eps
         if clamp is None:
-            return ops.stable_exp(u, None, 0.0 if self.causal else eps, keys, mask)
+            return ops.stable_exp(u, None, eps, keys, mask, self.causal)
         if clamp == "dynamic":
             low, high = _three_sigma(u.detach(), mask)
             return torch.exp(torch.minimum(torch.maximum(u, low), high) - high) + eps

@@ -6,4 +6,4 @@ from vixformer.attention.kernels.softmax import SoftmaxKernel
 
 
 class Gaussian(SoftmaxKernel, name="gaussian"):
-    half = 1.0
+    norm_weight = 1.0

@@ -1,7 +1,7 @@
 """A learned kernel, a exp(y / tau) + (1 - a) ReLU(y / tau) + eps with y a small network of x and a, tau and eps learned too.
 
-From "Optimizing Image Classification on CIFAR-10" (2024), which starts a, tau and eps at 0.5, 1 and 1e-6 and clamps y / tau to [-5, 5] under
-the exponential. The scalars are used within the ranges in which the features stay positive.
+From "Optimizing Image Classification on CIFAR-10" (2024), which starts a, tau and eps at 0.5, 1 and 1e-6 and clamps y / tau to [-5, 5]
+under the exponential. The scalars are used within the ranges in which the features stay positive.
 """
 
 from __future__ import annotations

@@ -1,0 +1,69 @@
+"""Every mechanism and kernel there is, so that a new one is tested by existing; and the variants worth a test of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vixformer import create_attention
+from vixformer.attention.base import Core, Mechanism
+from vixformer.attention.kernels.base import Kernel
+from vixformer.attention.projection import Attention
+
+DIM, HEADS = 32, 2
+
+WORDS = sorted(Mechanism.members)
+KERNELS = [f"performer(kernel={name}, features=24)" for name in sorted(Kernel.members)]
+PLAIN = [f"performer(kernel={name}, features=none)" for name, k in sorted(Kernel.members.items()) if k.projects == "optional"]
+VARIANTS = [
+    "performer(kernel=relu, features=24, scale=half, bias=true, eps=1e-6, total_eps=1e-6)",
+    "performer(kernel=softmax, features=24, scaling=sqrt, eps=0)",
+    "performer(kernel=exp, features=24, clamp=10)",
+    "performer(kernel=exp, features=24, clamp=4, clamp_min=-2)",
+    "performer(kernel=exp, features=24, clamp=dynamic)",
+    "performer(kernel=elu, features=24, alpha=0.25)",
+    "linformer(rank=8, share=none)",
+    "linformer(rank=8, share=kv)",
+    "linformer(rank=8, share=layerwise)",
+    "nystrom(landmarks=16)",
+    "nystrom(landmarks=7, conv=none)",
+    "focused(conv=none)",
+    "mlp(hidden=20)",
+]
+ALL = [*WORDS, *KERNELS, *PLAIN, *VARIANTS]
+
+
+def is_core(attention: str) -> bool:
+    return issubclass(Mechanism.members[attention.partition("(")[0]], Core)
+
+
+def word(attention: str) -> str:
+    return attention.partition("(")[0]
+
+
+CORES = [a for a in ALL if is_core(a)]
+MIXERS = [a for a in ALL if not is_core(a)]
+CAUSAL = [
+    f"{a[:-1]}, causal=true)" if "(" in a else f"{a}(causal=true)"
+    for a in ("softmax", "hedgehog", "cosine", "focused(conv=none)", *KERNELS)
+]
+
+
+def build(attention: str, n: int, dim: int = DIM, heads: int = HEADS) -> torch.nn.Module:
+    return create_attention(attention, dim=dim, num_heads=heads, num_tokens=n).eval()
+
+
+def core_of(module: torch.nn.Module) -> Core:
+    assert isinstance(module, Attention)
+    return module.core
+
+
+def mechanism_of(module: torch.nn.Module) -> Any:
+    return module.core if isinstance(module, Attention) else module.mixer
+
+
+def distance(a: Tensor, b: Tensor) -> float:
+    """Largest difference, relative to the size of b where that is above one."""
+    return ((a - b).abs().max() / b.abs().max().clamp(min=1.0)).item()

@@ -1,0 +1,382 @@
+"""ViT: the parameter counts of the documents, every option, other image sizes, storage."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.attention.cases import ALL, distance
+from vixformer import create_model, from_pretrained, list_models
+from vixformer.attention.kernels.base import Kernel
+from vixformer.measure.cost import parameters
+
+SMALL = dict(img_size=16, patch_size=4, embed_dim=32, depth=2, num_heads=2)
+
+
+def small(**options: object) -> Any:
+    return create_model("vit", **{**SMALL, **options}).eval()
+
+
+# "Vision Xformers", table 1: 32 x 32 pixels as tokens, width 128, depth 4, 4 heads of 32, MLP 256
+XFORMERS = dict(img_size=32, patch_size=1, embed_dim=128, depth=4, num_heads=4, mlp_dim=256, qkv_bias=False)
+PERFORMER = dict(attention="performer(features=110)", qkv_bias=True)
+LINFORMER = dict(attention="linformer(rank=64, share=kv)", proj="one-kv")
+NYSTROM = dict(attention="nystrom(landmarks=64)")
+MIXER = dict(attention="mlp", mlp_dim=128, pos="none", pool="mean")
+
+
+@pytest.mark.parametrize(
+    ("row", "options", "modules", "everything"),
+    [
+        ("ViT", {}, 530_442, 661_770),
+        ("ViP", PERFORMER, 531_978, 663_306),
+        ("ViL", LINFORMER, 415_754, 809_482),
+        ("ViN", NYSTROM, 530_970, 662_298),
+        ("FNet", dict(attention="fourier"), 267_786, 399_114),
+        ("MLP Mixer", MIXER, 8_533_002, 8_533_002),
+        ("Hybrid ViT", dict(stem="conv"), 623_178, 754_506),
+        ("Hybrid ViP", dict(stem="conv", **PERFORMER), 624_714, 756_042),
+        ("Hybrid ViL", dict(stem="conv", **LINFORMER), 508_490, 902_218),
+        ("Hybrid ViN", dict(stem="conv", **NYSTROM), 623_706, 755_034),
+        ("Hybrid FNet", dict(stem="conv", attention="fourier"), 360_522, 491_850),
+        ("Hybrid MLP Mixer", dict(stem="conv", **MIXER), 8_625_738, 8_625_738),
+    ],
+)
+def test_parameters_of_vision_xformers(row: str, options: dict, modules: int, everything: int) -> None:
+    count = parameters(create_model("vit", **{**XFORMERS, **options}))
+    assert (count.modules, count.all) == (modules, everything), row
+    tiny = dict(img_size=64, num_classes=200, patch_size=2)  # Tiny ImageNet: patches of 2, or a convolutional stem of stride 2
+    more = 24_510 if "Hybrid" in row else 25_662
+    assert parameters(create_model("vit", **{**XFORMERS, **options, **tiny})).modules == modules + more, row
+
+
+@pytest.mark.parametrize("attention", ["softmax", "performer", "performer + softmax", "first(performer(kernel=relu))", "last(performer)"])
+def test_parameters_of_hybrid_transformer_models(attention: str) -> None:
+    options = dict(attention=attention, embed_dim=64, depth=4, num_heads=4, mlp_ratio=2.0, patch_size=4)
+    assert parameters(create_model("vit", img_size=28, in_chans=1, **options)).all == 139_018
+    assert parameters(create_model("vit", img_size=32, in_chans=3, **options)).all == 142_026
+
+
+def test_parameters_of_testing_linear_attention_transformers() -> None:
+    model = create_model(
+        "vit", img_size=32, patch_size=6, embed_dim=64, depth=1, num_heads=4, head_dim=128, mlp_dim=128, pool="flatten", head="mlp"
+    )
+    assert model.num_tokens == 25
+    assert parameters(model).all == 5_545_482
+
+
+@pytest.mark.parametrize(("name", "count"), [("vit-tiny", 5_717_416), ("vit-small", 22_050_664), ("vit-base", 86_567_656)])
+def test_published_sizes(name: str, count: int) -> None:
+    """As timm counts vit_*_patch16_224."""
+    assert name in list_models("vit-*")
+    assert parameters(create_model(name)).all == count
+
+
+@pytest.mark.parametrize("attention", ALL)
+@pytest.mark.parametrize("pos", ["learned", "rope2d"])
+def test_every_attention_trains_in_a_vit(attention: str, pos: str) -> None:
+    model = small(attention=attention, pos=pos, drop_rate=0.1, drop_path_rate=0.2).train()
+    model(torch.randn(3, 3, 16, 16)).square().mean().backward()
+    for name, p in model.named_parameters():
+        assert p.grad is not None, name
+        assert p.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *[dict(pos=pos) for pos in ("learned", "sincos", "rope", "rope2d", "none")],
+        *[dict(pool=pool) for pool in ("cls", "mean", "seq", "flatten")],
+        *[dict(stem=stem) for stem in ("linear", "conv")],
+        dict(stem="conv", stem_norm=True, stem_act="relu"),
+        dict(head="mlp", head_drop_rate=0.5),
+        dict(norm_place="post"),
+        dict(act="relu"),
+        dict(head_dim=20),
+        dict(proj="one-kv"),
+        dict(qkv_bias=False, out_bias=False),
+        dict(mlp_dim=50),
+        dict(num_classes=0),
+        dict(patch_size=6),
+        dict(img_size=(12, 20)),
+    ],
+)
+def test_options_build_and_survive_storage(options: dict, tmp_path: Path) -> None:
+    model = small(**options)
+    x = torch.randn(2, 3, *model.img_size)
+    model.save_pretrained(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+    with torch.no_grad():
+        assert torch.equal(from_pretrained(tmp_path)(x), model(x))
+        assert model(x).shape == (2, options.get("num_classes", 10) or 32)
+
+
+def test_channel_pixels_share_their_position() -> None:
+    model = small(stem="channel-pixels", patch_size=1, img_size=8, pool="mean", attention="performer(kernel=relu)")
+    assert model.num_tokens == 3 * 64
+    assert model.pos.embed.shape == (1, 64, 32)
+    x = torch.randn(2, 3, 8, 8)
+    added = model.pos.added((8, 8), 3)
+    assert added is not None
+    assert torch.equal(added[:, :64], added[:, 64:128])
+    tokens = model.patch_embed(x)
+    red, weight, bias = x[0, 0, 1, 2], model.patch_embed.proj.weight, model.patch_embed.proj.bias
+    assert torch.allclose(tokens[0, 10], red * weight[:32, 0, 0, 0] + bias[:32], atol=1e-6)
+    assert model(x).shape == (2, 10)
+    assert create_model("vit", stem="channel-pixels", patch_size=1, depth=1).num_tokens == 3 * 32 * 32 + 1
+    with pytest.raises(ValueError, match="patch_size must be 1, not 4"):
+        small(stem="channel-pixels")
+    with pytest.raises(ValueError, match="several tokens on each place"):
+        model.forward_maps(x)
+
+
+def test_patches_that_do_not_divide_the_image_are_floored() -> None:
+    model = small(img_size=32, patch_size=6)
+    assert model.grid == (5, 5)
+    x = torch.randn(1, 3, 32, 32)
+    other = x.clone()
+    other[..., 30:, :] = 9.0
+    other[..., 30:] = -9.0
+    with torch.no_grad():
+        assert torch.equal(model(x), model(other))
+
+
+@pytest.mark.parametrize("attention", ["softmax", "performer", "nystrom(landmarks=8)", "fourier", "hedgehog", "focused", "cosine"])
+@pytest.mark.parametrize("pos", ["learned", "sincos", "rope", "rope2d", "none"])
+@pytest.mark.parametrize("size", [(24, 24), (16, 28), (8, 8)])
+def test_other_resolutions_and_rectangles(attention: str, pos: str, size: tuple[int, int]) -> None:
+    model = small(attention=attention, pos=pos)
+    with torch.no_grad():
+        assert model(torch.randn(2, 3, *size)).isfinite().all()
+
+
+def test_interpolated_positions_keep_their_place() -> None:
+    model = small(pos="learned")
+    ramp = torch.arange(4.0).repeat(4)[:, None].expand(16, 32)
+    model.pos.embed.data[0, 1:] = ramp
+    added = model.pos.added((4, 8), 1)
+    assert added is not None
+    assert added.shape == (1, 33, 32)
+    columns = added[0, 1:].unflatten(0, (4, 8))
+    assert (columns[:, 1:] >= columns[:, :-1] - 1e-4).all()
+    assert torch.equal(added[:, :1], model.pos.embed[:, :1])
+
+
+def test_where_a_mechanism_cannot_follow_the_image_it_says_so() -> None:
+    big = torch.randn(1, 3, 24, 24)
+    with pytest.raises(ValueError, match="linformer was built for 17 tokens and got 37"):
+        small(attention="linformer")(big)
+    assert small(attention="linformer", pool="mean")(torch.randn(1, 3, 8, 8)).shape == (1, 10)
+    with pytest.raises(ValueError, match="token mlp was built for 17 tokens and got 37"):
+        small(attention="mlp")(big)
+    with pytest.raises(ValueError, match=r"flatten.* was built for 16 tokens and got 36"):
+        small(pool="flatten")(big)
+    with pytest.raises(ValueError, match="smaller than one patch"):
+        small()(torch.randn(1, 3, 3, 16))
+    with pytest.raises(ValueError, match=r"\(batch, 3, height, width\), not \(1, 1, 16, 16\)"):
+        small()(torch.randn(1, 1, 16, 16))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(num_heads=5), "num_heads must divide embed_dim: 5 does not divide 32"),
+        (dict(attention="performr"), 'did you mean "performer"'),
+        (dict(depth=0), "depth must be greater than 0, not 0"),
+        (dict(depht=3), 'unknown option of vit "depht"; did you mean "depth"'),
+        (dict(img_size=2), "smaller than one patch"),
+        (dict(img_size="large"), "img_size must be"),
+        (dict(stem="cnn"), 'unknown stem "cnn"; did you mean "conv"'),
+        (dict(pos="rotary"), 'unknown pos "rotary"'),
+        (dict(pool="max"), 'unknown pool "max"'),
+        (dict(proj="conv"), 'unknown projection "conv"'),
+        (dict(act="swish"), 'unknown activation "swish"'),
+        (dict(head="big"), "head must be linear or mlp, not 'big'"),
+        (dict(drop_rate=1.0), "drop_rate must be less than 1"),
+        (dict(pos="rope2d", head_dim=6), "head width that 4 divides, not 6"),
+        (dict(pos="rope", head_dim=5), "even head width, not 5"),
+        (dict(pos="sincos", embed_dim=30), "width that 4 divides, not 30"),
+        (dict(stem="conv", embed_dim=30), "4 must divide, not 30"),
+        (dict(attention="softmax | performer"), "2 stages and the model 1 stage"),
+        (dict(attention="performer*3"), "names 3 layers and the depth is 2"),
+    ],
+)
+def test_bad_options_are_one_sentence(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        small(**options)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_model() -> None:
+    with pytest.raises(ValueError, match='unknown model "vitt"; did you mean "vit"'):
+        create_model("vitt")
+
+
+def test_features_maps_classifier_and_weight_decay() -> None:
+    model = small(attention="first(hedgehog)")
+    x = torch.randn(2, 3, 16, 16)
+    assert model.forward_features(x).shape == (2, 17, 32)
+    assert [m.shape for m in model.forward_maps(x)] == [(2, 32, 4, 4)] * 2
+    assert torch.allclose(model.forward_head(model.forward_features(x)), model(x))
+    model.reset_classifier(100)
+    assert model(x).shape == (2, 100)
+    assert model.config.num_classes == 100
+    skipped = model.no_weight_decay()
+    assert {"cls_token", "pos.embed", "norm.weight", "head.bias", "blocks.0.attn.core.weight_q"} <= skipped
+    assert not {"head.weight", "blocks.0.attn.qkv.weight", "patch_embed.proj.weight"} & skipped
+
+
+def test_names_are_those_of_timm() -> None:
+    names = set(small().state_dict())
+    assert {
+        "blocks.0.attn.qkv.weight",
+        "blocks.0.attn.proj.bias",
+        "blocks.1.mlp.fc1.weight",
+        "patch_embed.proj.weight",
+        "cls_token",
+    } <= names
+
+
+def test_maps_are_the_image_and_not_its_transpose() -> None:
+    model = small(img_size=(8, 16), pos="none", attention="fourier")
+    x = torch.zeros(1, 3, 8, 16)
+    tokens, grid = model.tokens(x)
+    assert grid == (2, 4)
+    x[..., 0:4, 12:16] = 1.0
+    changed = (model.tokens(x)[0] - tokens).abs().sum(-1)[0, 1:].unflatten(0, grid)
+    assert changed.nonzero().tolist() == [[0, 3]]
+
+
+@torch.no_grad()
+def test_rotary_positions_are_relative() -> None:
+    """Moving all tokens by the same way changes no score: q . k depends on the difference of places only."""
+    from vixformer.attention.projection import rotate
+    from vixformer.blocks.positions import Positions
+
+    rope = Positions.member("rope")(32, 16, (1, 40), 0)
+    q, k = torch.randn(2, 1, 1, 1, 16).unbind(0)
+    cos, sin = rope.rotation((1, 40), 1, torch.device("cpu"))
+    score = lambda i, j: (rotate(q, cos[i], sin[i]) * rotate(k, cos[j], sin[j])).sum()  # noqa: E731
+    assert torch.allclose(score(3, 7), score(23, 27), atol=1e-4)
+    assert not torch.allclose(score(3, 7), score(3, 17), atol=1e-2)
+
+    axial = Positions.member("rope2d")(32, 16, (5, 8), 1)
+    cos, sin = axial.rotation((5, 8), 1, torch.device("cpu"))
+    assert torch.equal(cos[0], torch.ones(8))  # the class token stays
+    place = lambda row, column: 1 + row * 8 + column  # noqa: E731
+    assert torch.allclose(score(place(0, 1), place(2, 4)), score(place(2, 3), place(4, 6)), atol=1e-4)
+    assert torch.equal(cos[place(0, 0), 4:], cos[place(0, 5), 4:])  # rows turn half of the pairs,
+    assert torch.equal(cos[place(0, 3), :4], cos[place(4, 3), :4])  # columns the other half
+
+
+def test_layerwise_linformer_has_one_matrix(tmp_path: Path) -> None:
+    model = small(attention="linformer(rank=8, share=layerwise)", depth=3)
+    assert len({m.core.E.data_ptr() for m in model.attentions()}) == 1
+    alone = small(attention="linformer(rank=8, share=kv)", depth=3)
+    assert parameters(alone).all - parameters(model).all == 2 * 17 * 8
+    model.save_pretrained(tmp_path)
+    again = from_pretrained(tmp_path)
+    assert len({m.core.E.data_ptr() for m in again.attentions()}) == 1
+    x = torch.randn(1, 3, 16, 16)
+    assert torch.equal(model(x), again(x))
+
+
+def test_the_stored_layout_is_the_expanded_one(tmp_path: Path) -> None:
+    small(attention="first(performer(kernel=relu, features=8), n=1)").save_pretrained(tmp_path)
+    stored = json.loads((tmp_path / "config.json").read_text())
+    assert stored["attention"] == "performer(kernel=relu, features=8) + softmax"
+    assert stored["model"] == "vit"
+
+
+def test_damaged_checkpoints_are_one_sentence(tmp_path: Path) -> None:
+    model = small(attention="performer")
+    model.save_pretrained(tmp_path)
+    weights, config = tmp_path / "model.safetensors", tmp_path / "config.json"
+    good_weights, good_config = weights.read_bytes(), config.read_text()
+
+    def complaint() -> str:
+        with pytest.raises(ValueError, match=r".") as caught:
+            from_pretrained(tmp_path)
+        return str(caught.value)
+
+    for size in (0, 4, 100, len(good_weights) - 10):
+        weights.write_bytes(good_weights[:size])
+        assert "damaged or cut short" in complaint()
+    weights.unlink()
+    assert "missing" in complaint()
+    weights.write_bytes(good_weights)
+    values = json.loads(good_config)
+    for change, words in [
+        (dict(embed_dim=64), "has another shape of"),
+        (dict(depth=1), "has the unknown blocks.1"),
+        (dict(depth=3), "lacks blocks.2"),
+        (dict(attention="softmax"), "has the unknown blocks.0.attn.core.projection"),
+        (dict(attention="nope"), "unknown attention"),
+        (dict(colour="red"), 'unknown option of .* "colour"'),
+        (dict(depth="two"), "depth must be a whole number"),
+        (dict(model="resnet"), 'unknown model "resnet"'),
+    ]:
+        config.write_text(json.dumps({**values, **change}))
+        assert re.search(words, complaint()), words
+    for text in ("", "[]", "{", "{}", "null"):
+        config.write_text(text)
+        assert "is not a model's configuration" in complaint()
+    config.unlink()
+    assert "is not a model's configuration" in complaint()
+
+
+def test_stochastic_depth_drops_whole_images_and_keeps_the_mean() -> None:
+    from vixformer.blocks.block import DropPath
+
+    drop = DropPath(0.25)
+    x = torch.ones(4000, 2, 3)
+    out = drop.train()(x)
+    assert set(out.flatten(1).std(1).tolist()) == {0.0}
+    assert out.mean().item() == pytest.approx(1.0, abs=0.05)
+    assert torch.equal(drop.eval()(x), x)
+
+
+@torch.no_grad()
+def test_vit_of_transformers() -> None:
+    """Same weights, same logits."""
+    transformers = pytest.importorskip("transformers")
+    sizes = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, image_size=16, patch_size=4)
+    peer = transformers.ViTForImageClassification(transformers.ViTConfig(**sizes, num_labels=5, layer_norm_eps=1e-6)).eval()
+    model = small(num_classes=5)
+    theirs = peer.state_dict()
+    names = {
+        "cls_token": "vit.embeddings.cls_token",
+        "pos.embed": "vit.embeddings.position_embeddings",
+        "patch_embed.proj": "vit.embeddings.patch_embeddings.projection",
+        "norm": "vit.layernorm",
+        "head": "classifier",
+    }
+    for i in range(2):
+        layer = f"vit.layers.{i}"
+        names |= {
+            f"blocks.{i}.norm1": f"{layer}.layernorm_before",
+            f"blocks.{i}.norm2": f"{layer}.layernorm_after",
+            f"blocks.{i}.attn.proj": f"{layer}.attention.o_proj",
+            f"blocks.{i}.mlp.fc1": f"{layer}.mlp.fc1",
+            f"blocks.{i}.mlp.fc2": f"{layer}.mlp.fc2",
+        }
+        for kind in ("weight", "bias"):
+            theirs[f"{layer}.qkv.{kind}"] = torch.cat([theirs[f"{layer}.attention.{x}_proj.{kind}"] for x in "qkv"])
+        names[f"blocks.{i}.attn.qkv"] = f"{layer}.qkv"
+    weights = {}
+    for ours in model.state_dict():
+        stem, _, kind = ours.rpartition(".")
+        weights[ours] = theirs[names[ours]] if ours in names else theirs[f"{names[stem]}.{kind}"]
+    model.load_state_dict(weights)
+    x = torch.randn(2, 3, 16, 16)
+    assert distance(model(x), peer(x).logits) <= 1e-4
+
+
+def test_every_kernel_builds_in_a_vit() -> None:
+    for name in Kernel.members:
+        assert small(attention=f"performer(kernel={name})")(torch.randn(1, 3, 16, 16)).shape == (1, 10)

@@ -1,0 +1,107 @@
+"""Counts that do not depend on the machine."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from tests.attention.cases import ALL
+from vixformer import create_attention, create_model
+from vixformer.measure.cost import bytes_kept, layer_costs, model_cost, multiply_adds, parameters
+from vixformer.measure.latency import interleaved
+from vixformer.measure.overview import every_attention, overview
+
+
+def test_parameters_counts_shared_ones_once_and_bare_ones_apart() -> None:
+    layer = nn.Linear(3, 4)
+    model = nn.ModuleList([layer, layer])
+    model.token = nn.Parameter(torch.zeros(5))  # pyright: ignore
+    assert parameters(model) == type(parameters(model))(all=21, modules=16)
+
+
+def test_multiply_adds_of_a_linear_layer() -> None:
+    assert multiply_adds(nn.Linear(30, 7), torch.randn(2, 5, 30)) == 2 * 5 * 30 * 7
+
+
+def test_bytes_kept_counts_what_backward_needs() -> None:
+    x = torch.randn(1000, requires_grad=True)
+    assert bytes_kept(lambda x: x * 2, x) == 0
+    assert bytes_kept(lambda x: x.exp(), x) == 4000
+    assert bytes_kept(lambda x: x.exp().exp(), x) == 8000
+    assert bytes_kept(lambda x: x.detach().exp(), x) == 0
+
+
+@pytest.mark.parametrize(
+    ("attention", "limit"),
+    [
+        ("performer", 4),
+        ("performer(kernel=relu)", 4),
+        ("hedgehog", 4),
+        ("cosine", 4),
+        ("softmax", 5.1),  # torch's kernel keeps its output in another order of heads, too
+        ("nystrom(landmarks=8)", 5.3),
+    ],
+)
+def test_nothing_is_kept_but_q_k_v_and_the_output(attention: str, limit: float) -> None:
+    """Features, however many, are made again in backward."""
+    n = 400
+    module = create_attention(attention, dim=64, num_heads=2, num_tokens=n)
+    unit = 2 * n * 64 * 4
+    kept = bytes_kept(module, torch.randn(2, n, 64, requires_grad=True))
+    assert kept <= limit * unit
+
+
+@pytest.mark.parametrize("attention", ["performer(features=64)", "performer(kernel=relu, features=64)", "nystrom(landmarks=64)"])
+@pytest.mark.parametrize(("batch", "n"), [(4, 65), (1, 785)])
+def test_at_most_half_of_what_the_peers_keep(attention: str, batch: int, n: int) -> None:
+    peers = pytest.importorskip("benchmarks.peers")
+    x = torch.randn(batch, n, 128, requires_grad=True)
+    ours = create_attention(attention, dim=128, num_heads=4)
+    assert bytes_kept(ours, x) <= 0.5 * bytes_kept(peers.peer_of(attention, n), x)
+
+
+def test_layers_and_model() -> None:
+    model = create_model("vit", attention="first(performer(kernel=relu)) ", depth=2, num_classes=5)
+    first, second = layer_costs(model)
+    assert (first.attention, second.attention) == ("performer(kernel=relu)", "softmax")
+    assert first.tokens == second.tokens == 65
+    assert second.multiply_adds == 65 * 4 * 128 * 128 + 2 * 65 * 65 * 128
+    cost = model_cost(model)
+    assert cost.multiply_adds > first.multiply_adds + second.multiply_adds
+    assert cost.bytes_kept > first.bytes_kept + second.bytes_kept
+    assert model.training  # as it was
+
+
+@pytest.mark.parametrize("attention", ALL)
+def test_layer_costs_agree_with_the_counter(attention: str) -> None:
+    if attention == "fourier":
+        pytest.skip("counted by formula")
+    model = create_model("vit", attention=attention, depth=1, stem="linear", pool="mean")
+    (layer,) = layer_costs(model)
+    grid = {"grid": model.grid} if "focused" in attention else {}
+    module = model.attentions()[0]
+
+    class WithGrid(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.module(x, **grid)
+
+    assert layer.multiply_adds == pytest.approx(multiply_adds(WithGrid(), torch.randn(1, 64, 128)), rel=0.01)
+
+
+def test_timings_are_of_all_calls_in_turn() -> None:
+    order: list[str] = []
+    timings = interleaved({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, seconds=0.0, least=3)
+    assert "".join(order) == "aabb" + "ab" * 3
+    assert timings["a"].count == 3
+    assert 0 <= timings["a"].min <= timings["a"].median
+
+
+def test_overview_has_a_row_for_every_attention() -> None:
+    rows = overview(every_attention(), patch_sizes=(8,), batch=1, seconds=0.0)
+    assert [r.attention for r in rows] == every_attention()
+    assert all(r.tokens == 16 and r.ms > 0 and r.multiply_adds > 0 for r in rows)

@@ -1,0 +1,87 @@
+"""The command, as a person meets it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from vixformer.cli import main
+from vixformer.version import __version__
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    main(args)
+    return capsys.readouterr().out
+
+
+def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main(args)
+    assert stop.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("vix: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for args in ([], ["--help"], ["help"]):
+        out = run(capsys, *args)
+        assert all(f"vix {command}" in out for command in ("models", "attentions", "show", "demo"))
+    assert run(capsys, "--version") == f"vix {__version__}\n"
+
+
+def test_models(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "models")
+    assert "vit-tiny" in out
+    assert "5,717,416" in out
+    assert "multiply-adds" in out
+
+
+def test_attentions(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "attentions")
+    for word in ("performer", "nystrom", "landmarks=64", "mixture", "share=headwise", "alpha=1.0"):
+        assert word in out
+
+
+def test_show(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "show", "vit", "--attention", "first(performer)", "--depth", "4", "--img-size", "32", "64")
+    assert "performer*2 + softmax*2" in out
+    assert "129" in out
+    assert "kept for backward" in out
+    layers = [line for line in out.splitlines() if line.split() and line.split()[0].isdigit()]
+    assert len(layers) == 4
+    assert "12 x" not in run(capsys, "show", "vit-tiny", "--depth", "1")
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["shw"], 'unknown command "shw"; did you mean "show"'),
+        (["show"], "which model?"),
+        (["show", "vti"], 'unknown model "vti"; did you mean "vit"'),
+        (["show", "vit", "--attention", "performr"], 'unknown attention "performr"; did you mean "performer"'),
+        (["show", "vit", "--attention", "performer(features=-3)"], "features must be greater than 0 or auto, not -3"),
+        (["show", "vit", "--num-heads", "5"], "num_heads must divide embed_dim: 5 does not divide 128"),
+        (["show", "vit", "--depth", "0"], "depth must be greater than 0, not 0"),
+        (["show", "vit", "--depth", "many"], "--depth"),
+        (["show", "vit", "--atention", "softmax"], "did you mean --attention?"),
+        (["show", "vit", "--patch-size", "64"], "smaller than one patch"),
+        (["models", "extra"], "extra"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str], args: list[str], words: str) -> None:
+    assert words in fails(capsys, *args)
+
+
+def test_as_a_process() -> None:
+    done = subprocess.run([sys.executable, "-m", "vixformer", "show", "vit", "--attention", "performr"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+    piped = subprocess.run(f"{sys.executable} -m vixformer attentions | head -1", shell=True, capture_output=True, text=True)
+    assert "Traceback" not in piped.stderr
