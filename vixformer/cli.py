@@ -163,6 +163,9 @@ def _sentence(complaint: str) -> str:
     lines = [line.strip("│| ") for line in complaint.splitlines()]
     rules = [i for i, line in enumerate(lines) if re.search("[─-]{5,}", line)]
     first = " ".join(" ".join(lines[rules[0] + 1 : rules[1]]).split())
+    first = re.sub(r"Error parsing (Config: )?", "", first)
+    first = re.sub(r": invalid literal for int\(\) with base 10: (.*)", r" must be a whole number, not \1", first)
+    first = re.sub(r": could not convert string to float: (.*)", r" must be a number, not \1", first)
     near = re.search(r"Perhaps you meant:\s+(--[\w-]+)", " ".join(lines))
     return first[:1].lower() + first[1:] + (f"; did you mean {near[1]}?" if near else "")
 

@@ -275,12 +275,12 @@ def test_rotary_positions_are_relative() -> None:
 
 
 def test_layerwise_linformer_has_one_matrix(tmp_path: Path) -> None:
-    model = small(attention="linformer(rank=8, share=layerwise)", depth=3)
+    model: Any = small(attention="linformer(rank=8, share=layerwise)", depth=3)
     assert len({m.core.E.data_ptr() for m in model.attentions()}) == 1
     alone = small(attention="linformer(rank=8, share=kv)", depth=3)
     assert parameters(alone).all - parameters(model).all == 2 * 17 * 8
     model.save_pretrained(tmp_path)
-    again = from_pretrained(tmp_path)
+    again: Any = from_pretrained(tmp_path)
     assert len({m.core.E.data_ptr() for m in again.attentions()}) == 1
     x = torch.randn(1, 3, 16, 16)
     assert torch.equal(model(x), again(x))

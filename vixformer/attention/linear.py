@@ -37,6 +37,10 @@ class LinearCore(Core):
         """Multiply-adds of phi for the n tokens of one image and head."""
         return 0
 
+    def native(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
+        """The whole of it in compiled code, for feature maps that have some, where it can run."""
+        return None
+
     @property
     def width(self) -> int:
         """M, the number of features that phi returns."""
@@ -44,6 +48,9 @@ class LinearCore(Core):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            fast = self.native(q, k, v) if mask is None and not self.causal else None
+            if fast is not None:
+                return fast
             phi_k = self.key_features(k, mask)
             linear = ops.causal_linear_attention if self.causal else ops.linear_attention
             return linear(self.phi(q.float(), False, mask), phi_k, v.to(phi_k.dtype), self.eps, self.floor).to(v.dtype)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention import ops
+from vixformer.attention import native, ops
 from vixformer.attention.base import Core, Grid, Shape
 
 
@@ -38,6 +38,11 @@ class Nystrom(Core, name="nystrom"):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         if v.shape[-2] <= self.config.landmarks:
             return self._local(ops.softmax_attention(q, k, v, mask), v, mask)
+        if mask is None:
+            filters = None if self.conv is None else self.conv.weight.flatten(1)
+            fast = native.nystrom(q, k, v, self.config.landmarks, self.config.iterations, filters)
+            if fast is not None:
+                return fast
         queries, keys, values = q.float(), k.float(), v.float()
         q_marks, k_marks, kept = self.landmarks(queries, keys, mask)
         # Both long products are attention themselves: of the landmarks to the tokens, and of the tokens to the landmarks.
@@ -79,7 +84,13 @@ class Nystrom(Core, name="nystrom"):
     def _local(self, out: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         if self.conv is None:
             return out
-        return out + self.conv(v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0))
+        if mask is not None:
+            v = v.masked_fill(~mask[:, None, :, None], 0.0)
+        # As one filter a channel over (B, N, H K), the order in which the heads were made and are put together again: nothing is copied.
+        weight = self.conv.weight.repeat_interleave(v.shape[-1], 0)
+        tokens = v.transpose(1, 2).flatten(2).transpose(1, 2).unsqueeze(-1)
+        local = F.conv2d(tokens, weight, padding=self.conv.padding, groups=len(weight))
+        return out + local.squeeze(-1).transpose(1, 2).unflatten(-1, (v.shape[1], -1)).transpose(1, 2)
 
     def macs(self, n: int) -> int:
         heads, k, marks = self.shape.num_heads, self.shape.head_dim, self.config.landmarks

@@ -71,11 +71,11 @@ def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = Non
 
 
 def softmax_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-    scores = (q @ k.transpose(-1, -2)).float() * q.shape[-1] ** -0.5
+    scores = (q * q.shape[-1] ** -0.5 @ k.transpose(-1, -2)).float()
     seen = key_mask(mask, q.shape[-2], causal)
-    if seen is not None:
-        scores = scores.masked_fill(~seen.to(scores.device), -torch.inf)
-    return scores.softmax(-1).nan_to_num(0.0)  # a query that sees nothing takes nothing
+    if seen is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~seen.to(scores.device), -torch.inf).softmax(-1).nan_to_num(0.0)  # who sees nothing takes nothing
 
 
 def softmax_attention_slow(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
@@ -185,7 +185,7 @@ def segment_sums(x: Tensor, segments: int) -> Tensor:
     """(..., N, K) -> (..., segments, K)."""
     short, length = segment_bounds(x.shape[-2], segments)
     head, tail = x[..., : short * length, :], x[..., short * length :, :]
-    sums = head.unflatten(-2, (short, length)).sum(-2)
+    sums = head if length == 1 else head.unflatten(-2, (short, length)).sum(-2)
     if short == segments:
         return sums
     return torch.cat([sums, tail.unflatten(-2, (segments - short, length + 1)).sum(-2)], -2)

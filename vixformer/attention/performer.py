@@ -11,7 +11,7 @@ import torch
 from pydantic import NonNegativeFloat, PositiveInt
 from torch import Tensor
 
-from vixformer.attention import ops
+from vixformer.attention import native, ops
 from vixformer.attention.base import Shape
 from vixformer.attention.kernels.base import Kernel
 from vixformer.attention.kernels.softmax import SoftmaxKernel
@@ -79,6 +79,14 @@ class Performer(LinearCore, name="performer"):
                 u = torch.add(u, self.bias.float(), out=ops.room(u))
         square = x.square().sum(-1, keepdim=True) * self.scale**2 if self.kernel.uses_norm else None
         return self.kernel(u, square, keys, mask)
+
+    def native(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
+        exponential = vars(type(self.kernel)).get("native_exp")  # the kernel's own word: a subclass has another formula
+        if exponential is None or self.projection is None or self.bias is not None:
+            return None
+        weight = getattr(self.kernel, "norm_weight", 0.0) * self.scale**2
+        directions = self.projection.float().t() * self.scale
+        return native.linear_attention(q, k, v, directions, exponential, weight, self.kernel.config.eps, self.eps)
 
     @property
     def width(self) -> int:

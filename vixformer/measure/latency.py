@@ -1,7 +1,11 @@
-"""Time, measured so that it can be compared: everything warmed up, then one call of each in turn, over and over."""
+"""Time, measured so that it can be compared: everything warmed up, then one call of each, over and over, in an order that changes.
+
+Who runs after whom matters: the one before leaves its data in the cache, or takes it.
+"""
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -27,10 +31,10 @@ def interleaved(calls: dict[Key, Callable[[], Any]], seconds: float = 1.0, least
         call()
         call()
     deadline = time.perf_counter() + seconds
-    rounds = 0
+    rounds, order = 0, random.Random(0)
     while rounds < least or time.perf_counter() < deadline:
         rounds += 1
-        for key, call in calls.items():
+        for key, call in order.sample(list(calls.items()), len(calls)):
             start = time.perf_counter()
             call()
             samples[key].append((time.perf_counter() - start) * 1e3)

@@ -6,4 +6,5 @@ from vixformer.attention.kernels.softmax import SoftmaxKernel
 
 
 class Gaussian(SoftmaxKernel, name="gaussian"):
+    native_exp = True
     norm_weight = 1.0

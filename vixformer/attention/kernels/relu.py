@@ -10,6 +10,8 @@ from vixformer.attention.kernels.base import PositiveKernel
 
 
 class ReLU(PositiveKernel, name="relu"):
+    native_exp = False
+
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         # clamp, unlike relu, does not need its own output for backward, so eps can be added in place
         return torch.clamp(u, min=0.0, out=ops.room(u)).add_(self.config.eps)

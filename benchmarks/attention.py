@@ -1,0 +1,139 @@
+"""Attention modules, ours beside those that others published, in one interleaved run: `make bench`.
+
+Inference in float32, eager, projections included, width 128, 4 heads, M = rank = landmarks = 64. The limit is the time that the
+multiply-adds take at the speed of a large matrix product measured in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from benchmarks.peers import DIM, HEADS, M, peer_of
+from vixformer import create_attention
+from vixformer.measure.cost import bytes_kept
+from vixformer.measure.latency import Timing, interleaved
+
+SHAPES = ((64, 65), (8, 785), (4, 1025), (1, 4097))
+RELU, SOFTMAX = f"performer(kernel=relu, features={M})", f"performer(kernel=softmax, features={M})"
+LINFORMER, NYSTROM = f"linformer(rank={M})", f"nystrom(landmarks={M})"
+WITH_PEER = (RELU, SOFTMAX, LINFORMER, NYSTROM)
+ALONE = ("hedgehog", "focused", "cosine", "fourier", "softmax")
+SIDE = 1024
+
+
+class SDPA(torch.nn.Module):
+    """Exact attention and nothing else around it: what torch alone takes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.proj = torch.nn.Linear(DIM, 3 * DIM), torch.nn.Linear(DIM, DIM)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, n, _ = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, DIM))
+
+
+@dataclass(frozen=True)
+class Cell:
+    attention: str
+    batch: int
+    tokens: int
+    ours: Timing
+    peer: Timing | None
+    limit_ms: float
+    kept: int
+    peer_kept: int | None
+
+    @property
+    def speedup(self) -> float | None:
+        return None if self.peer is None else self.peer.min / self.ours.min
+
+
+def measure(shapes: Sequence[tuple[int, int]] = SHAPES, seconds: float = 20.0) -> tuple[list[Cell], float]:
+    """Cells, and the speed of a matrix product in multiply-adds a second."""
+    cells: list[Cell] = []
+    peak = 0.0
+    square = torch.randn(SIDE, SIDE)
+    for batch, tokens in shapes:
+        x = torch.randn(batch, tokens, DIM)
+        ours = {a: create_attention(a, dim=DIM, num_heads=HEADS, num_tokens=tokens).eval() for a in (*WITH_PEER, *ALONE)}
+        peers = {a: peer_of(a, tokens).eval() for a in WITH_PEER} | {"softmax": SDPA().eval()}
+        calls: dict[Any, Callable[[], Any]] = {"gemm": lambda: square @ square}
+        for a, module in ours.items():
+            calls[a, "ours"] = lambda module=module, x=x: module(x)
+            if a in peers:
+                calls[a, "peer"] = lambda module=peers[a], x=x: module(x)
+        with torch.inference_mode():
+            timings = interleaved(calls, seconds)
+        peak = max(peak, SIDE**3 / timings["gemm"].min * 1e3)
+        leaf = x.clone().requires_grad_()
+        for a, module in ours.items():
+            projections = 0 if a == "fourier" else 4 * DIM * DIM * tokens
+            mechanism: Any = module.mixer if a == "fourier" else module.core
+            limit = batch * (mechanism.macs(tokens) + projections) / (SIDE**3 / timings["gemm"].min)
+            kept = bytes_kept(module, leaf)
+            peer_kept = bytes_kept(peers[a], leaf) if a in peers else None
+            cells.append(Cell(a, batch, tokens, timings[a, "ours"], timings.get((a, "peer")), limit, kept, peer_kept))
+    return cells, peak
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def report(cells: Sequence[Cell], peak: float) -> str:
+    lines = [
+        f"{_processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}; matrix product {2 * peak / 1e9:.0f} GFLOP/s.",
+        "",
+        "| attention | batch x tokens | ours, ms (median) | peer, ms (median) | faster by | x limit | kept, MiB | peer, MiB | ratio |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for c in cells:
+        peer = f"{c.peer.min:.2f} ({c.peer.median:.2f})" if c.peer else ""
+        faster = f"{c.speedup:.2f}" if c.speedup else ""
+        kept, ratio = ("", "") if c.peer_kept is None else (f"{c.peer_kept / 2**20:.1f}", f"{c.kept / c.peer_kept:.2f}")
+        lines.append(
+            f"| `{c.attention}` | {c.batch} x {c.tokens} | {c.ours.min:.2f} ({c.ours.median:.2f}) | {peer} | {faster} "
+            f"| {c.ours.min / c.limit_ms:.2f} | {c.kept / 2**20:.1f} | {kept} | {ratio} |"
+        )
+    lines.append("")
+    for title, words in (("Performer", (RELU, SOFTMAX)), ("Linformer", (LINFORMER,)), ("Nystrom", (NYSTROM,))):
+        speedups = [c.speedup for c in cells if c.attention in words and c.speedup]
+        lines.append(f"{title}: faster by {geometric_mean(speedups):.2f} in the geometric mean, {min(speedups):.2f} in the worst cell.")
+    return "\n".join(lines)
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    names = (
+        [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
+    )
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=20.0, help="for each shape")
+    parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
+    options = parser.parse_args()
+    table = report(*measure(seconds=options.seconds))
+    print(table)
+    if options.write:
+        page = options.write.read_text()
+        before, _, rest = page.partition("<!-- table -->")
+        _, _, after = rest.partition("<!-- end -->")
+        options.write.write_text(f"{before}<!-- table -->\n{table}\n<!-- end -->{after}")
+
+
+if __name__ == "__main__":
+    main()

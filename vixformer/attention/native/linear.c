@@ -1,0 +1,132 @@
+/* Linear attention over random features for one image and head at a time: features are made, used and forgotten in the cache.
+ *
+ * The same mathematics as ops.linear_attention and ops.stable_exp, which are the places to read it. Letters: n tokens, d head width, m features
+ * (d and m multiples of 16; features that only fill m up are marked by a zero in keep).
+ */
+#include "small.h"
+
+typedef struct {
+    int d, m, exponential; /* phi is exp(u - weight |x|^2 - c) + eps, or max(u, 0) + eps */
+    float weight, eps;
+    const float *directions, *keep; /* d x m, and m */
+} Map;
+
+/* u = x W for some tokens, and for exponentials the exponents' own part, weight |x|^2 */
+static void project(const Map *f, const float *x, long s, int rows, float *u, float *half) {
+    gemm(rows, f->m, f->d, x, s, 1, f->directions, f->m, u, f->m, 0);
+    if (!f->exponential) return;
+    for (int r = 0; r < rows; r++) {
+        vec square = spread(0.0f);
+        for (int c = 0; c < f->d; c += W) square += load(x + r * s + c) * load(x + r * s + c);
+        half[r] = f->weight * sum_of(square);
+        for (int j = 0; j < f->m; j += W) /* far below anything: never the largest, and exp of it is nothing */
+            store(u + r * f->m + j, load(u + r * f->m + j) + (load(f->keep + j) - spread(1.0f)) * spread(1e30f));
+    }
+}
+
+static float largest(const float *row, int m) {
+    vec top = load(row);
+    for (int j = W; j < m; j += W) top = greater(top, load(row + j));
+    return max_of(top);
+}
+
+/* what the largest exponent is measured by: without eps with, with eps without the part of |x|^2 */
+static float stabiliser(const Map *f, const float *row, float half) { return largest(row, f->m) - (f->eps == 0.0f ? half : 0.0f); }
+
+static void relu(const Map *f, float *row) {
+    for (int j = 0; j < f->m; j += W) store(row + j, (greater(load(row + j), spread(0.0f)) + spread(f->eps)) * load(f->keep + j));
+}
+
+/* One pass over the keys. For exponentials the largest so far takes the place of c, and what is summed is scaled down when it grows; eps is
+ * relative to the last c, so its share is added at the end. */
+static void summarise(const Map *f, const float *k, long sk, const float *v, long sv, int n, float *u, float *half, float *context, float *total,
+                      float *values) {
+    const int d = f->d, m = f->m;
+    float top = -INFINITY;
+    memset(context, 0, sizeof(float) * m * d);
+    memset(total, 0, sizeof(float) * m);
+    memset(values, 0, sizeof(float) * d);
+    for (int start = 0; start < n; start += BLOCK) {
+        int rows = n - start < BLOCK ? n - start : BLOCK;
+        project(f, k + start * sk, sk, rows, u, half);
+        if (f->exponential) {
+            float before = top;
+            for (int r = 0; r < rows; r++) {
+                float now = stabiliser(f, u + r * m, half[r]);
+                top = now > top ? now : top;
+            }
+            if (top > before && start) {
+                vec shrink = vexp(spread(before - top));
+                for (int i = 0; i < m * d; i += W) store(context + i, load(context + i) * shrink);
+                for (int j = 0; j < m; j += W) store(total + j, load(total + j) * shrink);
+            }
+            for (int r = 0; r < rows; r++) {
+                for (int j = 0; j < m; j += W) store(u + r * m + j, vexp(load(u + r * m + j) - spread(half[r] + top)) * load(f->keep + j));
+                if (f->eps != 0.0f)
+                    for (int c = 0; c < d; c += W) store(values + c, load(values + c) + load(v + (start + r) * sv + c));
+            }
+        } else
+            for (int r = 0; r < rows; r++) relu(f, u + r * m);
+        for (int j = 0; j < m; j += W) {
+            vec sum = load(total + j);
+            for (int r = 0; r < rows; r++) sum += load(u + r * m + j);
+            store(total + j, sum);
+        }
+        gemm(m, d, rows, u, 1, m, v + start * sv, sv, context, d, 1);
+    }
+    if (f->exponential && f->eps != 0.0f)
+        for (int i = 0; i < m; i++) {
+            if (f->keep[i] == 0.0f) continue;
+            total[i] += f->eps * n;
+            for (int c = 0; c < d; c += W) store(context + i * d + c, load(context + i * d + c) + spread(f->eps) * load(values + c));
+        }
+}
+
+static void answer(const Map *f, const float *q, long sq, int n, const float *context, const float *total, float total_eps, float *u, float *half,
+                   float *out, long so) {
+    const int d = f->d, m = f->m;
+    for (int start = 0; start < n; start += BLOCK) {
+        int rows = n - start < BLOCK ? n - start : BLOCK;
+        project(f, q + start * sq, sq, rows, u, half);
+        float *to = out + start * so;
+        for (int r = 0; r < rows; r++) {
+            float *row = u + r * m;
+            if (f->exponential) {
+                float shift = half[r] + stabiliser(f, row, half[r]);
+                for (int j = 0; j < m; j += W) store(row + j, (vexp(load(row + j) - spread(shift)) + spread(f->eps)) * load(f->keep + j));
+            } else
+                relu(f, row);
+        }
+        gemm(rows, d, m, u, m, 1, context, d, to, so, 0);
+        for (int r = 0; r < rows; r++) {
+            vec sum = spread(0.0f);
+            for (int j = 0; j < m; j += W) sum += load(u + r * m + j) * load(total + j);
+            float normaliser = sum_of(sum) + total_eps;
+            vec share = spread(1.0f / (normaliser > 1e-30f ? normaliser : 1e-30f));
+            for (int c = 0; c < d; c += W) store(to + r * so + c, load(to + r * so + c) * share);
+        }
+    }
+}
+
+/* Tensors are b x h x n x d; strides holds those of b, h and n for q, k, v and out in turn. Returns 0, or 1 when there is no memory. */
+int linear_attention(const float *q, const float *k, const float *v, float *out, const long *strides, long b, int h, int n, int d, int m,
+                     const float *directions, const float *keep, int exponential, float weight, float eps, float total_eps) {
+    const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9;
+    const Map f = {d, m, exponential, weight, eps, directions, keep};
+    int failed = 0;
+#pragma omp parallel for schedule(dynamic) reduction(| : failed)
+    for (long item = 0; item < b * h; item++) {
+        size_t bytes = sizeof(float) * ((size_t)BLOCK * m + (size_t)m * d + m + d + BLOCK);
+        float *work = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        if (!work) {
+            failed = 1;
+            continue;
+        }
+        float *u = work, *context = u + (size_t)BLOCK * m, *total = context + (size_t)m * d, *values = total + m, *half = values + d;
+        long i = item / h, j = item % h;
+        summarise(&f, k + i * sk[0] + j * sk[1], sk[2], v + i * sv[0] + j * sv[1], sv[2], n, u, half, context, total, values);
+        answer(&f, q + i * sq[0] + j * sq[1], sq[2], n, context, total, total_eps, u, half, out + i * so[0] + j * so[1], so[2]);
+        free(work);
+    }
+    return failed;
+}

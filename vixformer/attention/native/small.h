@@ -1,0 +1,97 @@
+/* Vectors of eight floats, exp, and matrix products small enough to stay in the cache. */
+#pragma once
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef float vec __attribute__((vector_size(32), aligned(4)));
+typedef int32_t ivec __attribute__((vector_size(32)));
+enum { W = 8, BLOCK = 96 /* tokens at a time */ };
+
+static inline vec load(const float *p) { return *(const vec *)p; }
+static inline void store(float *p, vec v) { *(vec *)p = v; }
+static inline vec spread(float x) { return (vec){x, x, x, x, x, x, x, x}; }
+static inline vec greater(vec a, vec b) {
+    ivec pick = a > b;
+    return (vec)(((ivec)a & pick) | ((ivec)b & ~pick));
+}
+
+/* exp by reduction to [-ln 2 / 2, ln 2 / 2] and a polynomial; relative error below 2e-7. Arguments are at most 0 here. */
+static inline vec vexp(vec x) {
+    x = greater(x, spread(-87.0f));
+    vec k = x * spread(1.44269504f) + spread(12582912.0f);
+    k -= spread(12582912.0f);
+    vec r = x - k * spread(0.693359375f) - k * spread(-2.12194440e-4f);
+    vec p = spread(1.9875691500e-4f);
+    p = p * r + spread(1.3981999507e-3f);
+    p = p * r + spread(8.3334519073e-3f);
+    p = p * r + spread(4.1665795894e-2f);
+    p = p * r + spread(1.6666665459e-1f);
+    p = p * r + spread(5.0000001201e-1f);
+    p = p * r * r + r + spread(1.0f);
+    ivec power = (__builtin_convertvector(k, ivec) + 127) << 23;
+    return p * (vec)power;
+}
+
+/* rows x 16 of C (+)= A B. A has any strides, B and C have contiguous rows. */
+static inline __attribute__((always_inline)) void tile(int rows, int inner, const float *a, long ra, long ca, const float *b, long ldb, float *c,
+                                                       long ldc, int add) {
+    vec s[6][2];
+    for (int i = 0; i < rows; i++) s[i][0] = s[i][1] = spread(0.0f);
+    for (int p = 0; p < inner; p++) {
+        vec b0 = load(b + p * ldb), b1 = load(b + p * ldb + W);
+        for (int i = 0; i < rows; i++) {
+            vec x = spread(a[i * ra + p * ca]);
+            s[i][0] += x * b0;
+            s[i][1] += x * b1;
+        }
+    }
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < 2; j++) {
+            float *to = c + i * ldc + j * W;
+            store(to, add ? load(to) + s[i][j] : s[i][j]);
+        }
+}
+
+static void gemm(int m, int n, int inner, const float *a, long ra, long ca, const float *b, long ldb, float *c, long ldc, int add) {
+    for (int j = 0; j < n; j += 16) {
+        int i = 0;
+        for (; i + 6 <= m; i += 6) tile(6, inner, a + i * ra, ra, ca, b + j, ldb, c + i * ldc + j, ldc, add);
+        switch (m - i) {
+            case 5: tile(5, inner, a + i * ra, ra, ca, b + j, ldb, c + i * ldc + j, ldc, add); break;
+            case 4: tile(4, inner, a + i * ra, ra, ca, b + j, ldb, c + i * ldc + j, ldc, add); break;
+            case 3: tile(3, inner, a + i * ra, ra, ca, b + j, ldb, c + i * ldc + j, ldc, add); break;
+            case 2: tile(2, inner, a + i * ra, ra, ca, b + j, ldb, c + i * ldc + j, ldc, add); break;
+            case 1: tile(1, inner, a + i * ra, ra, ca, b + j, ldb, c + i * ldc + j, ldc, add); break;
+        }
+    }
+}
+
+static inline float sum_of(vec v) {
+    float total = 0.0f;
+    for (int j = 0; j < W; j++) total += v[j];
+    return total;
+}
+static inline float max_of(vec v) {
+    float most = v[0];
+    for (int j = 1; j < W; j++) most = v[j] > most ? v[j] : most;
+    return most;
+}
+
+/* softmax of each row of x (rows x l), in place */
+static void softmax_rows(float *x, int rows, int l) {
+    for (int i = 0; i < rows; i++, x += l) {
+        vec top = load(x);
+        for (int j = W; j < l; j += W) top = greater(top, load(x + j));
+        float max = max_of(top);
+        vec sum = spread(0.0f);
+        for (int j = 0; j < l; j += W) {
+            vec e = vexp(load(x + j) - spread(max));
+            store(x + j, e);
+            sum += e;
+        }
+        vec share = spread(1.0f / sum_of(sum));
+        for (int j = 0; j < l; j += W) store(x + j, load(x + j) * share);
+    }
+}
