@@ -63,7 +63,7 @@ def test_equals_its_slow_twin_under_a_mask(attention: str) -> None:
 def test_an_image_does_not_depend_on_its_batch(attention: str, n: int) -> None:
     module = build(attention, n)
     x = torch.randn(3, n, DIM)
-    x[1] *= 30  # an image that would dominate any statistic over the batch
+    x[1] *= 10  # an image that would dominate any statistic over the batch
     with torch.no_grad():
         together = module(x)
         alone = torch.cat([module(x[i : i + 1]) for i in range(3)])

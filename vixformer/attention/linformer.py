@@ -78,4 +78,4 @@ def _project(matrix: Tensor, x: Tensor) -> Tensor:
         return matrix.mT @ x
     # All heads in one product: x is a view of (B, N, H K), so this copies nothing more than a product a head would.
     heads = x.transpose(1, 2)
-    return torch.bmm(matrix.mT.expand(len(x), -1, -1), heads.flatten(2)).unflatten(-1, heads.shape[2:]).transpose(1, 2)
+    return torch.bmm(matrix.mT.expand(x.shape[0], -1, -1), heads.flatten(2)).unflatten(-1, heads.shape[2:]).transpose(1, 2)

@@ -12,13 +12,13 @@ int few_keys(const float *q, const float *k, const float *v, float *out, const l
     int failed = 0;
 #pragma omp parallel for schedule(dynamic) reduction(| : failed)
     for (long item = 0; item < b * h * blocks; item++) {
-        size_t bytes = sizeof(float) * ((size_t)d * l + (size_t)BLOCK * l);
+        size_t bytes = sizeof(float) * ((size_t)d * l + (size_t)BLOCK * l + BLOCK);
         float *keys = aligned_alloc(64, (bytes + 63) / 64 * 64);
         if (!keys) {
             failed = 1;
             continue;
         }
-        float *scores = keys + (size_t)d * l;
+        float *scores = keys + (size_t)d * l, *totals = scores + (size_t)BLOCK * l;
         long i = item / blocks / h, j = item / blocks % h;
         int first = item % blocks * 4 * BLOCK, end = first + 4 * BLOCK < n ? first + 4 * BLOCK : n;
         const float *ki = k + i * sk[0] + j * sk[1];
@@ -27,8 +27,10 @@ int few_keys(const float *q, const float *k, const float *v, float *out, const l
         for (int start = first; start < end; start += BLOCK) {
             int rows = end - start < BLOCK ? end - start : BLOCK;
             gemm(rows, l, d, q + i * sq[0] + j * sq[1] + start * sq[2], sq[2], 1, keys, l, scores, l, 0);
-            softmax_rows(scores, rows, l);
-            gemm(rows, d, l, scores, l, 1, v + i * sv[0] + j * sv[1], sv[2], out + i * so[0] + j * so[1] + start * so[2], so[2], 0);
+            softmax_rows(scores, rows, l, totals);
+            float *to = out + i * so[0] + j * so[1] + start * so[2];
+            gemm(rows, d, l, scores, l, 1, v + i * sv[0] + j * sv[1], sv[2], to, so[2], 0);
+            divide_rows(to, so[2], rows, d, totals);
         }
         free(keys);
     }

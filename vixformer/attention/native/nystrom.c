@@ -47,7 +47,10 @@ static void summarise(const float *marks, const float *k, long sk, const float *
         for (int c = 0; c < d; c += W) store(out + i * d + c, load(out + i * d + c) * spread(1.0f / sum[i]));
 }
 
-/* x <- pinv(a) x by the iteration of ops.iterative_pinv, the last step applied to x without forming the inverse */
+/* x <- pinv(a) x by the iteration of ops.iterative_pinv.
+ *
+ * With e = 1 - a z a step is z <- z (1 + e + e^2 + e^3 / 4), and it takes e to e^3 (3 + e) / 4. All these matrices commute, so the last two steps
+ * go to x, which is narrower than z; the earlier ones keep z, because a z computed anew corrects what rounding did. */
 static void pinv_apply(const float *a, float *x, int iterations, int l, int d, float *z, float *p, float *y, float *r) {
     float most = 0.0f;
     for (int j = 0; j < l; j++) {
@@ -57,7 +60,7 @@ static void pinv_apply(const float *a, float *x, int iterations, int l, int d, f
     }
     for (int i = 0; i < l; i++)
         for (int j = 0; j < l; j++) z[i * l + j] = a[j * l + i] / most;
-    for (int step = 1; step < iterations; step++) {
+    for (int step = 2; step < iterations; step++) {
         gemm(l, l, l, a, l, 1, z, l, p, l, 0);
         gemm(l, l, l, p, l, 1, p, l, y, l, 0);
         gemm(l, l, l, p, l, 1, y, l, r, l, 0);
@@ -68,15 +71,26 @@ static void pinv_apply(const float *a, float *x, int iterations, int l, int d, f
         z = y;
         y = swap;
     }
-    /* with e = 1 - a z: z (1 + e + e^2 + e^3 / 4) x */
-    gemm(l, l, l, a, l, 1, z, l, p, l, 0);
-    memcpy(y, x, sizeof(float) * l * d);
-    for (int step = 0; step < 3; step++) {
-        gemm(l, d, l, p, l, 1, y, d, r, d, 0);
-        vec weight = spread(step == 0 ? 0.25f : 1.0f);
-        for (int i = 0; i < l * d; i += W) store(y + i, load(x + i) + weight * (load(y + i) - load(r + i)));
+    float *e = p;
+    gemm(l, l, l, a, l, 1, z, l, e, l, 0);
+    for (int i = 0; i < l * l; i += W) store(e + i, -load(e + i));
+    for (int i = 0; i < l; i++) e[i * l + i] += 1.0f;
+    for (int step = iterations > 1 ? 0 : 1; step < 2; step++) {
+        memcpy(y, x, sizeof(float) * l * d);
+        for (int power = 0; power < 3; power++) { /* y <- x + e y, the innermost time x + e x / 4 */
+            gemm(l, d, l, e, l, 1, y, d, r, d, 0);
+            vec weight = spread(power == 0 ? 0.25f : 1.0f);
+            for (int i = 0; i < l * d; i += W) store(y + i, load(x + i) + weight * load(r + i));
+        }
+        memcpy(x, y, sizeof(float) * l * d);
+        if (step == 0) {
+            gemm(l, l, l, e, l, 1, e, l, y, l, 0);
+            for (int i = 0; i < l * l; i += W) store(r + i, spread(0.75f) * load(e + i) + spread(0.25f) * load(y + i));
+            gemm(l, l, l, y, l, 1, r, l, e, l, 0);
+        }
     }
-    gemm(l, d, l, z, l, 1, y, d, x, d, 0);
+    gemm(l, d, l, z, l, 1, x, d, y, d, 0);
+    memcpy(x, y, sizeof(float) * l * d);
 }
 
 /* out += w * v along the tokens, one filter for the head, four tokens at a time. w has side taps on each side of its middle, and three zeros
@@ -115,21 +129,22 @@ int nystrom(const float *q, const float *k, const float *v, float *out, const lo
 #pragma omp parallel for schedule(dynamic) reduction(| : failed)
     for (long item = 0; item < b * h; item++) {
         size_t big = (size_t)l * (l > d ? l : d); /* room for l x l and for l x d */
-        size_t bytes = sizeof(float) * (3 * (size_t)d * l + 5 * big + (size_t)BLOCK * l + 2 * (size_t)l);
+        size_t bytes = sizeof(float) * (3 * (size_t)d * l + 5 * big + (size_t)BLOCK * (l + 1) + 2 * (size_t)l);
         float *work = aligned_alloc(64, (bytes + 63) / 64 * 64);
         if (!work) {
             failed = 1;
             continue;
         }
         float *q_marks = work, *k_marks = q_marks + d * l, *x = k_marks + d * l, *a = x + l * d, *z = a + big, *p = z + big, *y = p + big;
-        float *r = y + big, *scores = r + big, *top = scores + BLOCK * l, *sum = top + l;
+        float *r = y + big, *scores = r + big, *top = scores + BLOCK * l, *sum = top + l, *totals = sum + l;
         long i = item / h, j = item % h;
         const float *qi = q + i * sq[0] + j * sq[1], *ki = k + i * sk[0] + j * sk[1], *vi = v + i * sv[0] + j * sv[1];
         float *oi = out + i * so[0] + j * so[1];
         landmarks(qi, sq[2], n, l, d, scale, q_marks);
         landmarks(ki, sk[2], n, l, d, 1.0f, k_marks);
         gemm(l, l, d, q_marks, 1, l, k_marks, l, a, l, 0);
-        softmax_rows(a, l, l);
+        softmax_rows(a, l, l, sum);
+        divide_rows(a, l, l, l, sum);
         summarise(q_marks, ki, sk[2], vi, sv[2], n, l, d, scores, top, sum, x);
         pinv_apply(a, x, iterations, l, d, z, p, y, r);
         for (int c = 0; c < d * l; c++) k_marks[c] *= scale;
@@ -137,8 +152,9 @@ int nystrom(const float *q, const float *k, const float *v, float *out, const lo
             int rows = n - start < BLOCK ? n - start : BLOCK;
             float *to = oi + start * so[2];
             gemm(rows, l, d, qi + start * sq[2], sq[2], 1, k_marks, l, scores, l, 0);
-            softmax_rows(scores, rows, l);
+            softmax_rows(scores, rows, l, totals);
             gemm(rows, d, l, scores, l, 1, x, d, to, so[2], 0);
+            divide_rows(to, so[2], rows, d, totals);
             if (filter) convolve(vi, sv[2], n, d, filter + j * (2 * side + 7), side, start, rows, to, so[2]);
         }
         free(work);

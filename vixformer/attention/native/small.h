@@ -13,6 +13,9 @@ static inline vec load(const float *p) { return *(const vec *)p; }
 static inline void store(float *p, vec v) { *(vec *)p = v; }
 static inline vec spread(float x) { return (vec){x, x, x, x, x, x, x, x}; }
 static inline vec greater(vec a, vec b) {
+#ifdef __AVX__
+    return __builtin_ia32_maxps256(a, b); /* one instruction, which compilers do not dare to choose because of NaN */
+#endif
     ivec pick = a > b;
     return (vec)(((ivec)a & pick) | ((ivec)b & ~pick));
 }
@@ -54,7 +57,7 @@ static inline __attribute__((always_inline)) void tile(int rows, int inner, cons
         }
 }
 
-static void gemm(int m, int n, int inner, const float *a, long ra, long ca, const float *b, long ldb, float *c, long ldc, int add) {
+static inline void gemm(int m, int n, int inner, const float *a, long ra, long ca, const float *b, long ldb, float *c, long ldc, int add) {
     for (int j = 0; j < n; j += 16) {
         int i = 0;
         for (; i + 6 <= m; i += 6) tile(6, inner, a + i * ra, ra, ca, b + j, ldb, c + i * ldc + j, ldc, add);
@@ -79,8 +82,8 @@ static inline float max_of(vec v) {
     return most;
 }
 
-/* softmax of each row of x (rows x l), in place */
-static void softmax_rows(float *x, int rows, int l) {
+/* softmax of each row of x (rows x l) in place, but for its division: what a row sums to is left in totals */
+static inline void softmax_rows(float *x, int rows, int l, float *totals) {
     for (int i = 0; i < rows; i++, x += l) {
         vec top = load(x);
         for (int j = W; j < l; j += W) top = greater(top, load(x + j));
@@ -91,7 +94,14 @@ static void softmax_rows(float *x, int rows, int l) {
             store(x + j, e);
             sum += e;
         }
-        vec share = spread(1.0f / sum_of(sum));
-        for (int j = 0; j < l; j += W) store(x + j, load(x + j) * share);
+        totals[i] = sum_of(sum);
+    }
+}
+
+/* divide each row of x (rows x d) by its total: cheaper on the few columns of a product than on the scores before it */
+static inline void divide_rows(float *x, long s, int rows, int d, const float *totals) {
+    for (int r = 0; r < rows; r++) {
+        vec share = spread(1.0f / totals[r]);
+        for (int c = 0; c < d; c += W) store(x + r * s + c, load(x + r * s + c) * share);
     }
 }
