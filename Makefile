@@ -24,8 +24,9 @@ lint: setup
 test-slow: setup  ## minutes: compiles every core with inductor
 	$(BIN)/pytest -m slow
 
-bench: setup  ## ours beside the peers; writes docs/speed.md
-	$(BIN)/python benchmarks/attention.py --write docs/speed.md
+bench: setup  ## minutes, with nothing else running: ours beside the peers; writes docs/speed.md and its chart
+	$(BIN)/python -m benchmarks.attention --write docs/speed.md
+	$(BIN)/python -m benchmarks.tokens --write docs/speed.svg
 
 demo: setup
 	$(BIN)/vix demo
