@@ -1,6 +1,6 @@
 """vixformer: vision transformers whose attention can be swapped layer by layer."""
 
-from vixformer.attention.performer import redraw
+from vixformer.attention.base import redraw
 from vixformer.models import create_attention, create_model, from_pretrained, list_attentions, list_models
 from vixformer.version import __version__
 

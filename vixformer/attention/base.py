@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from vixformer.registry import Configured
@@ -48,6 +49,10 @@ class Mechanism(nn.Module, Configured, family="attention"):
         """Multiply-adds for one image of `n` tokens, without the q, k, v and output projections."""
         raise NotImplementedError
 
+    def redraw(self, generator: torch.Generator | None = None) -> bool:
+        """Draw anew what is random in it; whether there is anything."""
+        return False
+
     def extra_repr(self) -> str:
         return repr(self.config)
 
@@ -81,3 +86,8 @@ class Mixer(Mechanism):
     def reference(self, x: Tensor) -> Tensor:
         """The slow and obvious form of `forward`."""
         raise NotImplementedError
+
+
+def redraw(model: nn.Module, generator: torch.Generator | None = None) -> int:
+    """New random features for every layer of a model that has them, in order; returns how many. Training state, so the loop calls it."""
+    return sum(module.redraw(generator) for module in model.modules() if isinstance(module, Mechanism))

@@ -55,7 +55,13 @@ class Focused(LinearCore, name="focused"):
             v = v.masked_fill(~mask[:, None, :, None], 0.0)
         prefix = v.shape[-2] - grid[0] * grid[1]
         image = v[..., prefix:, :].flatten(0, 1).transpose(1, 2).unflatten(-1, grid)
-        local = self.conv(image).flatten(2).transpose(1, 2).unflatten(0, v.shape[:2])
+        weight, bias = self.conv.weight.to(v.dtype), None if self.conv.bias is None else self.conv.bias.to(v.dtype)
+        local = (
+            F.conv2d(image, weight, bias, padding=self.conv.padding, groups=len(weight))
+            .flatten(2)
+            .transpose(1, 2)
+            .unflatten(0, v.shape[:2])
+        )
         return out + F.pad(local, (0, 0, prefix, 0))
 
     @property

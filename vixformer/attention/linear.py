@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 
@@ -15,15 +15,14 @@ from vixformer.attention.base import Core, Grid, Shape
 class LinearCore(Core):
     """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)), in float32, keeping q, k and v for backward and no feature."""
 
-    floor: ClassVar[float | None] = None
-    """Set by feature maps that may be negative: the least size of the normaliser."""
-
     @dataclass(frozen=True, kw_only=True)
     class Config:
         causal: bool = False
 
     eps: float = 0.0
     """Added to the normaliser."""
+    floor: float | None = None
+    """The least size of the normaliser, for feature maps that may be negative."""
 
     def __init__(self, config: Any, shape: Shape) -> None:
         super().__init__(config, shape)

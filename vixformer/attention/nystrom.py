@@ -87,7 +87,7 @@ class Nystrom(Core, name="nystrom"):
         if mask is not None:
             v = v.masked_fill(~mask[:, None, :, None], 0.0)
         # As one filter a channel over (B, N, H K), the order in which the heads were made and are put together again: nothing is copied.
-        weight = self.conv.weight.repeat_interleave(v.shape[-1], 0)
+        weight = self.conv.weight.to(v.dtype).repeat_interleave(v.shape[-1], 0)
         tokens = v.transpose(1, 2).flatten(2).transpose(1, 2).unsqueeze(-1)
         local = F.conv2d(tokens, weight, padding=self.conv.padding, groups=len(weight))
         return out + local.squeeze(-1).transpose(1, 2).unflatten(-1, (v.shape[1], -1)).transpose(1, 2)

@@ -56,19 +56,20 @@ class Performer(LinearCore, name="performer"):
         self.eps = config.total_eps
         self.scale = width ** (-0.25 if config.scale == "quarter" else -0.5)
         self.kernel: Kernel = kernel.owner(kernel, width, features or width, config.causal)
-        self.floor = self.kernel.floor  # pyright: ignore[reportAttributeAccessIssue]
+        self.floor = self.kernel.floor
         self.register_buffer("projection", torch.empty(features or 0, width) if projects else None)
         self.register_buffer("bias", torch.empty(features or 0) if projects and config.bias else None)
         self.redraw()
 
     @torch.no_grad()
-    def redraw(self, generator: torch.Generator | None = None) -> None:
-        """New random features. Drawn on the CPU, so that one seed means the same features on every device."""
+    def redraw(self, generator: torch.Generator | None = None) -> bool:
+        # on the CPU, so that one seed means the same features on every device
         if self.projection is not None:
             rows, columns = self.projection.shape
             self.projection.copy_(ops.orthogonal_rows(rows, columns, self.config.scaling, generator))
         if self.bias is not None:
             self.bias.copy_(torch.randn(self.bias.shape, generator=generator))
+        return self.projection is not None
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
         if self.projection is None:
@@ -95,11 +96,3 @@ class Performer(LinearCore, name="performer"):
     def phi_macs(self, n: int) -> int:
         projected = 0 if self.projection is None else self.projection.numel()
         return n * (projected + self.kernel.macs())
-
-
-def redraw(model: torch.nn.Module, generator: torch.Generator | None = None) -> int:
-    """New random features for every layer of a model that has them, in order; returns how many. Training state, so the loop calls it."""
-    drawn = [m for m in model.modules() if isinstance(m, Performer) and m.projection is not None]
-    for module in drawn:
-        module.redraw(generator)
-    return len(drawn)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,13 +56,16 @@ class Attention(nn.Module, Named, family="projection"):
         return (q, k, v) if rotation is None else (rotate(q, *rotation), rotate(k, *rotation), v)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None) -> Tensor:
-        out = self.core(*self.heads(x, mask, grid, rotation), mask, grid)
+        q, k, v = self.heads(x, mask, grid, rotation)
+        with full_precision(x):
+            out = self.core(q, k, v, mask, grid)
         return self.drop(self.proj(out.transpose(1, 2).flatten(2)))
 
     def attention_map(self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None) -> Tensor:
         """(B, H, N, N), for small N: rows are the tokens that look, columns those looked at."""
         q, k, _ = self.heads(x, mask, grid, rotation)
-        return self.core.attention_map(q, k, mask)
+        with full_precision(x):
+            return self.core.attention_map(q, k, mask)
 
 
 class LinearProjection(Attention, name="linear"):
@@ -114,6 +118,13 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turn the pairs (x_0, x_1), (x_2, x_3), ... of (B, H, N, K) by the angles of their token."""
     even, odd = x.float().unflatten(-1, (-1, 2)).unbind(-1)
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2).to(x.dtype)
+
+
+def full_precision(x: Tensor) -> AbstractContextManager[Any]:
+    """Cores choose their own precision: q, k and v arrive in that of autocast, but sums that a core makes float32 must stay so."""
+    kind = x.device.type
+    on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return torch.autocast(kind, enabled=False) if on else nullcontext()
 
 
 def check_tokens(x: Tensor, dim: int, mask: Tensor | None, grid: Grid | None) -> None:
