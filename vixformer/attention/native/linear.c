@@ -114,18 +114,18 @@ int linear_attention(const float *q, const float *k, const float *v, float *out,
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9;
     const Map f = {d, m, exponential, weight, eps, directions, keep};
     int failed = 0;
-#pragma omp parallel for schedule(dynamic) reduction(| : failed)
-    for (long item = 0; item < b * h; item++) {
-        size_t bytes = sizeof(float) * ((size_t)BLOCK * m + (size_t)m * d + m + d + BLOCK);
-        float *work = aligned_alloc(64, (bytes + 63) / 64 * 64);
-        if (!work) {
-            failed = 1;
-            continue;
+#pragma omp parallel reduction(| : failed)
+    {
+        float *work = scratch((size_t)BLOCK * m + (size_t)m * d + m + d + BLOCK);
+        failed |= !work;
+#pragma omp for schedule(dynamic)
+        for (long item = 0; item < b * h; item++) {
+            if (!work) continue;
+            float *u = work, *context = u + (size_t)BLOCK * m, *total = context + (size_t)m * d, *values = total + m, *half = values + d;
+            long i = item / h, j = item % h;
+            summarise(&f, k + i * sk[0] + j * sk[1], sk[2], v + i * sv[0] + j * sv[1], sv[2], n, u, half, context, total, values);
+            answer(&f, q + i * sq[0] + j * sq[1], sq[2], n, context, total, total_eps, u, half, out + i * so[0] + j * so[1], so[2]);
         }
-        float *u = work, *context = u + (size_t)BLOCK * m, *total = context + (size_t)m * d, *values = total + m, *half = values + d;
-        long i = item / h, j = item % h;
-        summarise(&f, k + i * sk[0] + j * sk[1], sk[2], v + i * sv[0] + j * sv[1], sv[2], n, u, half, context, total, values);
-        answer(&f, q + i * sq[0] + j * sq[1], sq[2], n, context, total, total_eps, u, half, out + i * so[0] + j * so[1], so[2]);
         free(work);
     }
     return failed;

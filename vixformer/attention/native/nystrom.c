@@ -125,37 +125,37 @@ int nystrom(const float *q, const float *k, const float *v, float *out, const lo
             const float *filter, int side) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9;
     const float scale = 1.0f / sqrtf((float)d);
+    const size_t big = (size_t)l * (l > d ? l : d); /* room for l x l and for l x d */
     int failed = 0;
-#pragma omp parallel for schedule(dynamic) reduction(| : failed)
-    for (long item = 0; item < b * h; item++) {
-        size_t big = (size_t)l * (l > d ? l : d); /* room for l x l and for l x d */
-        size_t bytes = sizeof(float) * (3 * (size_t)d * l + 5 * big + (size_t)BLOCK * (l + 1) + 2 * (size_t)l);
-        float *work = aligned_alloc(64, (bytes + 63) / 64 * 64);
-        if (!work) {
-            failed = 1;
-            continue;
-        }
-        float *q_marks = work, *k_marks = q_marks + d * l, *x = k_marks + d * l, *a = x + l * d, *z = a + big, *p = z + big, *y = p + big;
-        float *r = y + big, *scores = r + big, *top = scores + BLOCK * l, *sum = top + l, *totals = sum + l;
-        long i = item / h, j = item % h;
-        const float *qi = q + i * sq[0] + j * sq[1], *ki = k + i * sk[0] + j * sk[1], *vi = v + i * sv[0] + j * sv[1];
-        float *oi = out + i * so[0] + j * so[1];
-        landmarks(qi, sq[2], n, l, d, scale, q_marks);
-        landmarks(ki, sk[2], n, l, d, 1.0f, k_marks);
-        gemm(l, l, d, q_marks, 1, l, k_marks, l, a, l, 0);
-        softmax_rows(a, l, l, sum);
-        divide_rows(a, l, l, l, sum);
-        summarise(q_marks, ki, sk[2], vi, sv[2], n, l, d, scores, top, sum, x);
-        pinv_apply(a, x, iterations, l, d, z, p, y, r);
-        for (int c = 0; c < d * l; c++) k_marks[c] *= scale;
-        for (int start = 0; start < n; start += BLOCK) {
-            int rows = n - start < BLOCK ? n - start : BLOCK;
-            float *to = oi + start * so[2];
-            gemm(rows, l, d, qi + start * sq[2], sq[2], 1, k_marks, l, scores, l, 0);
-            softmax_rows(scores, rows, l, totals);
-            gemm(rows, d, l, scores, l, 1, x, d, to, so[2], 0);
-            divide_rows(to, so[2], rows, d, totals);
-            if (filter) convolve(vi, sv[2], n, d, filter + j * (2 * side + 7), side, start, rows, to, so[2]);
+#pragma omp parallel reduction(| : failed)
+    {
+        float *work = scratch(3 * (size_t)d * l + 5 * big + (size_t)BLOCK * (l + 1) + 2 * (size_t)l);
+        failed |= !work;
+#pragma omp for schedule(dynamic)
+        for (long item = 0; item < b * h; item++) {
+            if (!work) continue;
+            float *q_marks = work, *k_marks = q_marks + d * l, *x = k_marks + d * l, *a = x + l * d, *z = a + big, *p = z + big, *y = p + big;
+            float *r = y + big, *scores = r + big, *top = scores + BLOCK * l, *sum = top + l, *totals = sum + l;
+            long i = item / h, j = item % h;
+            const float *qi = q + i * sq[0] + j * sq[1], *ki = k + i * sk[0] + j * sk[1], *vi = v + i * sv[0] + j * sv[1];
+            float *oi = out + i * so[0] + j * so[1];
+            landmarks(qi, sq[2], n, l, d, scale, q_marks);
+            landmarks(ki, sk[2], n, l, d, 1.0f, k_marks);
+            gemm(l, l, d, q_marks, 1, l, k_marks, l, a, l, 0);
+            softmax_rows(a, l, l, sum);
+            divide_rows(a, l, l, l, sum);
+            summarise(q_marks, ki, sk[2], vi, sv[2], n, l, d, scores, top, sum, x);
+            pinv_apply(a, x, iterations, l, d, z, p, y, r);
+            for (int c = 0; c < d * l; c++) k_marks[c] *= scale;
+            for (int start = 0; start < n; start += BLOCK) {
+                int rows = n - start < BLOCK ? n - start : BLOCK;
+                float *to = oi + start * so[2];
+                gemm(rows, l, d, qi + start * sq[2], sq[2], 1, k_marks, l, scores, l, 0);
+                softmax_rows(scores, rows, l, totals);
+                gemm(rows, d, l, scores, l, 1, x, d, to, so[2], 0);
+                divide_rows(to, so[2], rows, d, totals);
+                if (filter) convolve(vi, sv[2], n, d, filter + j * (2 * side + 7), side, start, rows, to, so[2]);
+            }
         }
         free(work);
     }

@@ -9,6 +9,9 @@ typedef float vec __attribute__((vector_size(32), aligned(4)));
 typedef int32_t ivec __attribute__((vector_size(32)));
 enum { W = 8, BLOCK = 96 /* tokens at a time */ };
 
+/* room for one thread, aligned to cache lines */
+static inline float *scratch(size_t floats) { return aligned_alloc(64, (floats * sizeof(float) + 63) / 64 * 64); }
+
 static inline vec load(const float *p) { return *(const vec *)p; }
 static inline void store(float *p, vec v) { *(vec *)p = v; }
 static inline vec spread(float x) { return (vec){x, x, x, x, x, x, x, x}; }
