@@ -24,7 +24,7 @@ lint: setup
 test-slow: setup  ## minutes: compiles every core with inductor
 	$(BIN)/pytest -m slow
 
-bench: setup  ## minutes, with nothing else running: ours beside the peers; writes docs/speed.md and its chart
+bench: setup  ## four minutes, with nothing else running: ours beside the peers; writes docs/speed.md and its chart
 	$(BIN)/python -m benchmarks.attention --write docs/speed.md
 	$(BIN)/python -m benchmarks.tokens --write docs/speed.svg
 
