@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.peers import DIM, HEADS, M, peer_of
-from vixformer import create_attention
+from vixformer import create_attention, list_attentions
 from vixformer.measure.cost import bytes_kept
 from vixformer.measure.latency import Timing, interleaved
 
@@ -26,7 +26,7 @@ SHAPES = ((64, 65), (8, 785), (4, 1025), (1, 4097))
 RELU, SOFTMAX = f"performer(kernel=relu, features={M})", f"performer(kernel=softmax, features={M})"
 LINFORMER, NYSTROM = f"linformer(rank={M})", f"nystrom(landmarks={M})"
 WITH_PEER = (RELU, SOFTMAX, LINFORMER, NYSTROM)
-ALONE = ("hedgehog", "focused", "cosine", "fourier", "softmax")
+ALONE = tuple(a for a in list_attentions() if a not in ("performer", "linformer", "nystrom", "mlp"))  # mlp has weights by the token
 SIDE = 1024
 
 

@@ -72,6 +72,12 @@ def test_show(capsys: pytest.CaptureFixture[str]) -> None:
         (["show", "vit", "--atention", "softmax"], "did you mean --attention?"),
         (["show", "vit", "--patch-size", "64"], "smaller than one patch"),
         (["models", "extra"], "extra"),
+        (["show", "vit", "--img-size", "abc"], "vix: --img-size must be None or a whole number or two whole numbers, not abc"),
+        (["show", "vit", "--img-size", "1", "2", "3"], "or two whole numbers, not 1 2 3"),
+        (["show", "vit", "--head-dim", "x"], "vix: --head-dim must be None or a whole number, not x"),
+        (["show", "vit", "--img-size", "0"], "img_size must be greater than 0"),
+        (["show", "vit", "--mlp-ratio", "inf"], "mlp_ratio must be a finite number, not inf"),
+        (["show", "vit", "--head", "x"], "Expected one of"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str], args: list[str], words: str) -> None:

@@ -107,7 +107,9 @@ def demo(args: Sequence[str]) -> None:
             for r in rows
         ],
     )
-    _print('"x exact" above 1 is slower than exact attention: at 64 tokens nothing linear pays.' if _linear_loses(rows) else "")
+    small = min(exact)
+    slower = [r for r in rows if r.tokens == small and r.ms > exact[small]]
+    _print(f'"x exact" above 1 is slower than exact attention, as {len(slower)} of {len(rows) // len(exact) - 1} are at {small} tokens.')
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {"models": models, "attentions": attentions, "show": show, "demo": demo}
@@ -164,10 +166,19 @@ def _sentence(complaint: str) -> str:
     rules = [i for i, line in enumerate(lines) if re.search("[─-]{5,}", line)]
     first = " ".join(" ".join(lines[rules[0] + 1 : rules[1]]).split())
     first = re.sub(r"Error parsing (Config: )?", "", first)
+    if union := re.match(r"(--\S+): no type matching (.*) could be instantiated from \[(.*?)\]\.", first):
+        flag, forms, given = union.groups()
+        return f"{flag} must be {_in_words(forms)}, not {given.replace(chr(39), '').replace(',', '')}"
     first = re.sub(r": invalid literal for int\(\) with base 10: (.*)", r" must be a whole number, not \1", first)
     first = re.sub(r": could not convert string to float: (.*)", r" must be a number, not \1", first)
     near = re.search(r"Perhaps you meant:\s+(--[\w-]+)", " ".join(lines))
     return first[:1].lower() + first[1:] + (f"; did you mean {near[1]}?" if near else "")
+
+
+def _in_words(forms: str) -> str:
+    """tyro's {None}|INT|{INT INT}, for people."""
+    words = {"INT": "a whole number", "FLOAT": "a number", "{None}": "None", "{INT INT}": "two whole numbers", "STR": "a word"}
+    return " or ".join(words.get(form, form) for form in forms.split("|"))
 
 
 def _described(cls: Any) -> tuple[str, str, str]:
@@ -176,11 +187,6 @@ def _described(cls: Any) -> tuple[str, str, str]:
     words = [f"{k}={v.owner.name if hasattr(v, 'owner') else plain.get(v, v) if not isinstance(v, float) else v}" for k, v in fields]
     about = (sys.modules[cls.__module__].__doc__ or "").strip().splitlines()[0]
     return cls.name, ", ".join(words), about
-
-
-def _linear_loses(rows: Sequence[Any]) -> bool:
-    small = min(row.tokens for row in rows)
-    return all(r.ms > 0.95 * s.ms for r in rows for s in rows if r.tokens == s.tokens == small and s.attention == "softmax")
 
 
 def _count(n: int) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Any
 
+from pydantic import PositiveInt
 from torch import nn
 
 from vixformer.attention.base import Mechanism, Shape
-from vixformer.attention.layout import parse
+from vixformer.attention.layout import Pattern, parse
 from vixformer.attention.projection import ProjectionOptions, build_attention
 from vixformer.backbones.base import Backbone, from_pretrained
 from vixformer.registry import checked, pick
@@ -38,6 +40,17 @@ def create_model(name: str, **options: Any) -> Any:
     return config.owner(config)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Layer:
+    dim: PositiveInt
+    num_heads: PositiveInt
+    num_tokens: PositiveInt | None
+    head_dim: PositiveInt | None
+    proj: str
+    qkv_bias: bool
+    out_bias: bool
+
+
 def create_attention(
     attention: str,
     *,
@@ -50,14 +63,16 @@ def create_attention(
     out_bias: bool = True,
 ) -> nn.Module:
     """One attention layer, called as `a(x_BND, mask=None, grid=None)`."""
-    if min(dim, num_heads, head_dim or 1, num_tokens or 1) < 1:
-        raise ValueError("dim, num_heads, head_dim and num_tokens must be at least 1")
+    values = dict(dim=dim, num_heads=num_heads, num_tokens=num_tokens, head_dim=head_dim, proj=proj, qkv_bias=qkv_bias, out_bias=out_bias)
+    options = checked(_Layer, values, "create_attention")
     if head_dim is None and dim % num_heads:
         raise ValueError(f"num_heads must divide dim: {num_heads} does not divide {dim}; choose another, or give head_dim")
-    (layer,) = parse(attention).expand(1)
-    return build_attention(
-        layer, Shape(dim, num_heads, head_dim or dim // num_heads, num_tokens), proj, ProjectionOptions(qkv_bias, out_bias)
-    )
+    layout = parse(attention)
+    layers = layout.stages[0].layers if isinstance(layout.stages[0], Pattern) else ()
+    if len(layout.stages) > 1 or len(layers) != 1:
+        raise ValueError(f'one layer takes one attention, such as performer(features=64), not the layout "{layout}"')
+    shape = Shape(options.dim, options.num_heads, options.head_dim or dim // num_heads, options.num_tokens)
+    return build_attention(layers[0], shape, options.proj, ProjectionOptions(options.qkv_bias, options.out_bias))
 
 
 def _models() -> dict[str, tuple[type[Any], dict[str, Any]]]:

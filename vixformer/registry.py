@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -50,7 +51,8 @@ class Configured(Named):
             cls.Config.chooses = cls  # pyright: ignore[reportAttributeAccessIssue]
         if name is not None:
             if "Config" not in vars(cls):
-                cls.Config = dataclasses.dataclass(frozen=True, kw_only=True)(type("Config", (cls.Config,), {}))
+                place = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.Config"}  # where pickle will look for it
+                cls.Config = dataclasses.dataclass(frozen=True, kw_only=True)(type("Config", (cls.Config,), place))
             cls.Config.owner = cls  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -74,10 +76,23 @@ def checked(config: type[T], values: Mapping[str, Any], where: str) -> T:
     for key in values:
         if key not in names:
             raise ValueError(unknown(f"option of {where}", key, names))
+        _check_number(config, key, values[key], where)
     try:
         return TypeAdapter(config).validate_python(dict(values))
     except ValidationError as error:
         raise ValueError(f"{where}: {_sentence(error)}") from None
+
+
+def _check_number(config: type, key: str, value: Any, where: str) -> None:
+    """Refuse what pydantic would take for a number: true is no 1, and nothing here is infinite."""
+    if isinstance(value, bool) and not _takes_bool(get_type_hints(config)[key]):
+        raise ValueError(f"{where}: {key} must not be {str(value).lower()}, which is no number or word")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{where}: {key} must be a finite number, not {value}")
+
+
+def _takes_bool(hint: Any) -> bool:
+    return hint is bool or hint is Any or any(_takes_bool(part) for part in get_args(hint))
 
 
 def _sentence(error: ValidationError) -> str:
@@ -94,4 +109,5 @@ def _wanted(error: Any) -> str:
     if error["type"] == "literal_error":
         return error["ctx"]["expected"].replace("'", "")
     what: str = error["msg"].removeprefix("Input should be ").split(",")[0]
-    return {"None": "none", "a valid integer": "a whole number"}.get(what, what)
+    plain = {"None": "none", "a valid integer": "a whole number", "a valid number": "a number", "a valid tuple": "a pair of them"}
+    return plain.get(what, what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -45,10 +46,23 @@ def word(attention: str) -> str:
 
 CORES = [a for a in ALL if is_core(a)]
 MIXERS = [a for a in ALL if not is_core(a)]
-CAUSAL = [
-    f"{a[:-1]}, causal=true)" if "(" in a else f"{a}(causal=true)"
-    for a in ("softmax", "hedgehog", "cosine", "focused(conv=none)", *KERNELS)
-]
+
+
+def has_option(attention: str, name: str) -> bool:
+    return any(field.name == name for field in dataclasses.fields(Mechanism.members[word(attention)].Config))
+
+
+def causal(attention: str) -> str:
+    attention = "focused(conv=none)" if attention == "focused" else attention
+    return f"{attention[:-1]}, causal=true)" if "(" in attention else f"{attention}(causal=true)"
+
+
+CAUSAL = [causal(a) for a in (*WORDS, *KERNELS) if has_option(a, "causal")]
+
+
+def options_for(module: Any, n: int) -> dict[str, Any]:
+    """The grid that a mechanism with a use for one gets."""
+    return {"grid": (1, n)} if mechanism_of(module).uses_grid else {}
 
 
 def build(attention: str, n: int, dim: int = DIM, heads: int = HEADS) -> torch.nn.Module:

@@ -11,8 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.attention.cases import ALL, CAUSAL, CORES, DIM, MIXERS, WORDS, build, core_of, distance, is_core, mechanism_of, word
+from tests.attention.cases import (
+    ALL,
+    CAUSAL,
+    CORES,
+    DIM,
+    MIXERS,
+    WORDS,
+    build,
+    core_of,
+    distance,
+    has_option,
+    is_core,
+    mechanism_of,
+    options_for,
+    word,
+)
 from vixformer import create_attention
+from vixformer.attention.base import Mechanism
+from vixformer.attention.linear import LinearCore
 from vixformer.attention.projection import Attention
 from vixformer.measure.cost import multiply_adds
 
@@ -85,7 +102,7 @@ def test_masked_content_changes_nothing(attention: str, n: int) -> None:
     assert a[mask].isfinite().all()
 
 
-@pytest.mark.parametrize("attention", [a for a in CORES if word(a) in ("softmax", "performer", "linformer")])
+@pytest.mark.parametrize("attention", [a for a in CORES if Mechanism.members[word(a)].mask == "exact"])
 def test_masked_tail_equals_the_shorter_input(attention: str) -> None:
     n, short = 65, 41
     module = build(attention, n)
@@ -141,7 +158,7 @@ def test_large_inputs_stay_finite_in_half_precision(attention: str, dtype: torch
 def test_autocast_trains(attention: str) -> None:
     module = build(attention, 33).train()
     x = torch.randn(2, 33, DIM, requires_grad=True)
-    options = {"grid": (4, 8)} if word(attention) == "focused" else {}
+    options = options_for(module, 33)
     with torch.no_grad():
         expected = module(x, **options)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -153,7 +170,7 @@ def test_autocast_trains(attention: str) -> None:
         assert ((out - expected).norm() / expected.norm()).item() <= closeness(torch.bfloat16)
 
 
-@pytest.mark.parametrize("attention", [a for a in CORES if word(a) in ("performer", "hedgehog", "cosine", "focused")])
+@pytest.mark.parametrize("attention", [a for a in CORES if issubclass(Mechanism.members[word(a)], LinearCore)])
 def test_features_are_float32_under_autocast(attention: str) -> None:
     """Not only close: the core's own arithmetic is not lowered, so on the same q, k and v it gives the same."""
     module = build(attention, 33)
@@ -183,14 +200,14 @@ def test_evaluation_is_deterministic_and_survives_storage(attention: str) -> Non
 def test_training_gives_every_parameter_a_finite_gradient(attention: str) -> None:
     module = build(attention, 30).train()
     x = torch.randn(2, 30, DIM, requires_grad=True)
-    module(x, **({"grid": (5, 6)} if word(attention) == "focused" else {})).square().mean().backward()
+    module(x, **options_for(module, 30)).square().mean().backward()
     for name, p in module.named_parameters():
         assert p.grad is not None, name
         assert p.grad.isfinite().all(), name
 
 
 @pytest.mark.parametrize("n", [64, 256, 1024])
-@pytest.mark.parametrize("attention", [*[a for a in ALL if a != "fourier"], *CAUSAL])
+@pytest.mark.parametrize("attention", [*[a for a in ALL if not Mechanism.members[word(a)].by_formula], *CAUSAL])
 def test_costs_what_it_declares(attention: str, n: int) -> None:
     module = build(attention, n, dim=128, heads=4)
     side = int(n**0.5)
@@ -254,13 +271,13 @@ def test_attention_map_is_what_the_values_meet(attention: str) -> None:
 
 
 @pytest.mark.parametrize("attention", CAUSAL)
-@pytest.mark.parametrize("n", [1, 17, 64, 65, 197])
-def test_causal_attention_does_not_see_the_future(attention: str, n: int) -> None:
+@pytest.mark.parametrize(("n", "size"), [(1, 5), (17, 5), (64, 5), (65, 20), (197, 5)])
+def test_causal_attention_does_not_see_the_future(attention: str, n: int, size: float) -> None:
     module = build(attention, n)
     x = torch.randn(2, n, DIM)
     cut = n // 2
     other = x.clone()
-    other[:, cut:] = 5 * torch.randn(2, n - cut, DIM)
+    other[:, cut:] = size * torch.randn(2, n - cut, DIM)
     core = core_of(module)
     with torch.no_grad():
         if cut:
@@ -269,7 +286,7 @@ def test_causal_attention_does_not_see_the_future(attention: str, n: int) -> Non
         assert distance(core(q, k, v), core.reference(q, k, v)) <= 1e-5
 
 
-@pytest.mark.parametrize("attention", ["linformer", "nystrom", "fourier", "mlp"])
+@pytest.mark.parametrize("attention", [a for a in WORDS if not has_option(a, "causal")])
 def test_causal_is_refused_where_it_cannot_be(attention: str) -> None:
     with pytest.raises(ValueError, match="causal"):
         build(f"{attention}(causal=true)", 9)
@@ -302,6 +319,10 @@ def test_shape_errors_say_what_would_be_right(attention: str) -> None:
     if is_core(attention):
         with pytest.raises(ValueError, match="mask must be boolean"):
             module(torch.randn(1, 9, DIM), mask=torch.ones(1, 9))
+    with pytest.raises(ValueError, match="at least one token"):
+        module(torch.randn(1, 0, DIM))
+    with pytest.raises(ValueError, match="both at least 1"):
+        module(torch.randn(1, 9, DIM), grid=(0, 9))
     with pytest.raises(ValueError, match="more places"):
         module(torch.randn(1, 9, DIM), grid=(4, 4))
 
@@ -315,3 +336,21 @@ def test_too_many_tokens_is_a_clear_error() -> None:
     for attention in ("linformer", "mlp"):
         with pytest.raises(ValueError, match="pass num_tokens="):
             create_attention(attention, dim=8, num_heads=2)
+
+
+@pytest.mark.parametrize(
+    ("attention", "options", "message"),
+    [
+        ("first(performer)", {}, "one layer takes one attention"),
+        ("performer + softmax", {}, "one layer takes one attention"),
+        ("performer | softmax", {}, "one layer takes one attention"),
+        ("softmax", {"num_tokens": 0}, "num_tokens must be greater than 0"),
+        ("softmax", {"head_dim": 0}, "head_dim must be greater than 0"),
+        ("softmax", {"dim": "wide"}, "dim must be a whole number"),
+        ("softmax", {"num_heads": 3}, "num_heads must divide dim"),
+        ("softmax", {"proj": "conv"}, "unknown projection"),
+    ],
+)
+def test_create_attention_checks_its_options(attention: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        create_attention(attention, **{"dim": 8, "num_heads": 2, **options})

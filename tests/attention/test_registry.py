@@ -34,7 +34,8 @@ def toy() -> Iterator[None]:
             return self.config.gain * self.attention_map(q, k, mask) @ v
 
         def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
-            return torch.ones(*q.shape[:2], q.shape[2], q.shape[2]) / q.shape[2]
+            weight = torch.ones_like(q[..., 0]) if mask is None else mask[:, None].to(q.dtype).expand_as(q[..., 0])
+            return (weight / weight.sum(-1, keepdim=True)).unsqueeze(-2).expand(*q.shape[:3], q.shape[2])
 
         def macs(self, n: int) -> int:
             return 0
@@ -59,6 +60,8 @@ def test_a_new_mechanism_is_found_everywhere() -> None:
 
 @pytest.mark.usefixtures("toy")
 def test_a_new_mechanism_is_under_the_contract() -> None:
+    contract.test_equals_its_slow_twin_with_gradients("toy", 17)
+    contract.test_equals_its_slow_twin_under_a_mask("toy")
     contract.test_an_image_does_not_depend_on_its_batch("toy", 17)
     contract.test_masked_content_changes_nothing("toy", 17)
     contract.test_half_precision_is_finite_and_close("toy", 17, torch.float16)

@@ -121,7 +121,7 @@ def test_channel_pixels_share_their_position() -> None:
     assert model.num_tokens == 3 * 64
     assert model.pos.embed.shape == (1, 64, 32)
     x = torch.randn(2, 3, 8, 8)
-    added = model.pos.added((8, 8), 3)
+    added = model.pos.added((8, 8), 3, torch.device("cpu"))
     assert added is not None
     assert torch.equal(added[:, :64], added[:, 64:128])
     tokens = model.patch_embed(x)
@@ -159,7 +159,7 @@ def test_interpolated_positions_keep_their_place() -> None:
     model = small(pos="learned")
     ramp = torch.arange(4.0).repeat(4)[:, None].expand(16, 32)
     model.pos.embed.data[0, 1:] = ramp
-    added = model.pos.added((4, 8), 1)
+    added = model.pos.added((4, 8), 1, torch.device("cpu"))
     assert added is not None
     assert added.shape == (1, 33, 32)
     columns = added[0, 1:].unflatten(0, (4, 8))
@@ -202,6 +202,10 @@ def test_where_a_mechanism_cannot_follow_the_image_it_says_so() -> None:
         (dict(pos="rope", head_dim=5), "even head width, not 5"),
         (dict(pos="sincos", embed_dim=30), "width that 4 divides, not 30"),
         (dict(stem="conv", embed_dim=30), "4 must divide, not 30"),
+        (dict(stem="conv", patch_size=5), "patch_size must be one of 1, 2, 3, 4, 6, 8, 9, 12, 18, 27, not 5"),
+        (dict(stem_act="foo"), 'unknown activation "foo"'),
+        (dict(mlp_ratio=float("inf")), "mlp_ratio must be a finite number"),
+        (dict(depth=True), "depth must not be true"),
         (dict(attention="softmax | performer"), "2 stages and the model 1 stage"),
         (dict(attention="performer*3"), "names 3 layers and the depth is 2"),
     ],
@@ -231,7 +235,56 @@ def test_features_maps_classifier_and_weight_decay() -> None:
     assert not {"head.weight", "blocks.0.attn.qkv.weight", "patch_embed.proj.weight"} & skipped
 
 
-def test_names_are_those_of_timm() -> None:
+def test_a_new_classifier_is_like_the_model() -> None:
+    model = small(head="mlp", head_drop_rate=0.5).bfloat16()
+    model.reset_classifier(7)
+    x = torch.randn(2, 3, 16, 16, dtype=torch.bfloat16)
+    with torch.no_grad():
+        assert torch.equal(model(x), model(x))
+    assert model(x).shape == (2, 7)
+    with pytest.raises(ValueError, match="num_classes must be greater than or equal to 0, not -1"):
+        model.reset_classifier(-1)
+
+
+def test_attention_maps_of_images() -> None:
+    model = small(attention="performer + softmax + fourier", depth=3, pos="rope2d")
+    maps = model.attention_maps(torch.randn(2, 3, 16, 16))
+    assert [None if m is None else tuple(m.shape) for m in maps] == [(2, 2, 17, 17), (2, 2, 17, 17), None]
+    assert torch.allclose(maps[1].sum(-1), torch.ones(2, 2, 17), atol=1e-5)
+    seen = model.attention_inputs(torch.randn(2, 3, 16, 16))
+    assert seen[0][2]["rotation"] is not None
+
+
+def test_images_that_are_not_floats() -> None:
+    with pytest.raises(ValueError, match="images must be floating-point numbers"):
+        small()(torch.zeros(1, 3, 16, 16, dtype=torch.uint8))
+
+
+def test_stored_precision_comes_back(tmp_path: Path) -> None:
+    small(attention="performer").bfloat16().save_pretrained(tmp_path)
+    assert {p.dtype for p in from_pretrained(tmp_path).parameters()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("pos", ["sincos", "rope", "rope2d"])
+def test_positions_do_not_lose_precision_with_the_weights(pos: str) -> None:
+    model = small(pos=pos, img_size=64)
+    half = small(pos=pos, img_size=64).bfloat16()
+    cpu = torch.device("cpu")
+    for fine, coarse in ((model.pos.added((16, 16), 1, cpu), half.pos.added((16, 16), 1, cpu)),):
+        assert (fine is None and coarse is None) or torch.equal(fine, coarse)
+    assert half(torch.randn(1, 3, 64, 64, dtype=torch.bfloat16)).dtype == torch.bfloat16
+
+
+def test_conv_stems_look_at_every_pixel() -> None:
+    for patch in (1, 2, 3, 4, 6, 8):
+        model = small(stem="conv", img_size=24, patch_size=patch, pool="mean")
+        x = torch.randn(1, 3, 24, 24, requires_grad=True)
+        model(x).square().sum().backward()
+        assert x.grad is not None
+        assert (x.grad[..., 1:-patch, 1:-patch] != 0).all()  # the last lines may fall off, as with patches that do not divide the image
+
+
+def test_attention_and_mlp_are_named_as_timm_names_them() -> None:
     names = set(small().state_dict())
     assert {
         "blocks.0.attn.qkv.weight",
@@ -312,6 +365,7 @@ def test_damaged_checkpoints_are_one_sentence(tmp_path: Path) -> None:
     weights.write_bytes(good_weights)
     values = json.loads(good_config)
     for change, words in [
+        (dict(model=["vit"]), "is not a model's configuration"),
         (dict(embed_dim=64), "has another shape of"),
         (dict(depth=1), "has the unknown blocks.1"),
         (dict(depth=3), "lacks blocks.2"),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -34,8 +34,12 @@ class Shape:
 class Mechanism(nn.Module, Configured, family="attention"):
     """A word of the language of layouts."""
 
-    masks: ClassVar[bool] = True
-    """Whether it takes a mask (boolean, B x N, true = keep)."""
+    mask: ClassVar[Literal["exact", "hidden", "refused"]] = "hidden"
+    """What a mask does: a masked tail gives what the shorter input gives; masked tokens change nothing; or it is refused."""
+    uses_grid: ClassVar[bool] = False
+    """Whether the shape of the image matters to it."""
+    by_formula: ClassVar[bool] = False
+    """Whether torch's counter cannot see its multiply-adds, so that what it declares is all there is."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
@@ -78,7 +82,7 @@ class Core(Mechanism):
 class Mixer(Mechanism):
     """A function of tokens (B, N, D) with neither q nor k; it has no attention map and refuses masks."""
 
-    masks = False
+    mask = "refused"
 
     def forward(self, x: Tensor) -> Tensor:
         raise NotImplementedError

@@ -19,6 +19,8 @@ class Focused(LinearCore, name="focused"):
     grid that backbones hand down; without one it is left out, and tokens in front of the grid (class tokens) never take part in it.
     """
 
+    uses_grid = True
+
     @dataclass(frozen=True, kw_only=True)
     class Config(LinearCore.Config):
         power: PositiveFloat = 3.0
@@ -37,7 +39,7 @@ class Focused(LinearCore, name="focused"):
         self.conv = None if side is None else nn.Conv2d(k, k, side, padding=side // 2, groups=k)
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
-        y = (F.relu(x) + 1e-6) / F.softplus(self.scale.float())
+        y = (F.relu(x) + 1e-6) / F.softplus(self.scale.to(x.dtype))
         length = y.norm(dim=-1, keepdim=True)
         y = (y / y.amax(-1, keepdim=True).detach()) ** self.config.power  # in range whatever the power
         return y * (length / y.norm(dim=-1, keepdim=True))

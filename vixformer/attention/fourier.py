@@ -12,6 +12,8 @@ from vixformer.attention.base import Mixer
 
 
 class Fourier(Mixer, name="fourier"):
+    by_formula = True
+
     def forward(self, x: Tensor) -> Tensor:
         return ops.fourier_mix(x)
 

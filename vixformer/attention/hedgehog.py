@@ -22,7 +22,7 @@ class Hedgehog(LinearCore, name="hedgehog"):
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
         weight = self.weight_k if keys else self.weight_q
-        u = x @ weight.float().transpose(-1, -2)
+        u = x @ weight.to(x.dtype).transpose(-1, -2)
         return torch.cat([u, -u], -1).softmax(-1)
 
     @property

@@ -21,6 +21,7 @@ Layer = Any
 """The configuration of one layer: an instance of some mechanism's `Config`."""
 
 HALVES = ("first", "last")
+MOST_LAYERS = 1000
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,11 @@ def print_layer(layer: Layer) -> str:
 
 
 def _flatten(node: ast.expr, op: type[ast.operator]) -> list[ast.expr]:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, op):
-        return [*_flatten(node.left, op), node.right]
-    return [node]
+    parts = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, op):
+        parts.append(node.right)
+        node = node.left
+    return [node, *reversed(parts)]
 
 
 def _stage(node: ast.expr) -> Pattern | Half:
@@ -135,12 +138,14 @@ def _half(node: ast.Call, word: str) -> Half:
 
 
 def _term(node: ast.expr) -> list[Layer]:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        count = _value(node.right, "the number after *")
-        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 1000:
-            raise ValueError(f'"*" repeats a layer and must be followed by a number from 1 to 1000, not {ast.unparse(node.right)}')
-        return _term(node.left) * count
-    return [_layer(node)]
+    first, *factors = _flatten(node, ast.Mult)
+    count = 1
+    for factor in factors:
+        number = _value(factor, "the number after *")
+        count = count * number if _is_number(number) and isinstance(number, int) and number > 0 else 0
+        if not 1 <= count <= MOST_LAYERS:
+            raise ValueError(f'"*" repeats a layer and must be followed by a number from 1 to {MOST_LAYERS}, not {ast.unparse(factor)}')
+    return [_layer(first)] * count
 
 
 def _layer(node: ast.expr) -> Layer:
@@ -152,6 +157,10 @@ def _layer(node: ast.expr) -> Layer:
         if node.args or any(keyword.arg is None for keyword in node.keywords):
             raise ValueError(f"options of {node.func.id} are written key=value, not {ast.unparse(node)}")
         where = f"{node.func.id}: "
+        names = [str(keyword.arg) for keyword in node.keywords]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"{where}{name} is given twice")
         return _configured(node.func.id, {str(k.arg): _value(k.value, where + str(k.arg)) for k in node.keywords})
     raise ValueError(f'expected an attention such as softmax or performer(features=64), not "{ast.unparse(node)}"')
 

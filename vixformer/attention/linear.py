@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from vixformer.attention import ops
@@ -46,28 +47,28 @@ class LinearCore(Core):
         raise NotImplementedError
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            fast = self.native(q, k, v) if mask is None and not self.causal else None
-            if fast is not None:
-                return fast
-            phi_k = self.key_features(k, mask)
-            linear = ops.causal_linear_attention if self.causal else ops.linear_attention
-            return linear(self.phi(q.float(), False, mask), phi_k, v.to(phi_k.dtype), self.eps, self.floor).to(v.dtype)
+        return ops.recompute(self, "attend", mask, q, k, v)
 
-        return ops.recompute(attend, (q, k, v), self.parameters())
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        fast = self.native(q, k, v) if mask is None and not self.causal else None
+        if fast is not None:
+            return fast
+        phi_k = self.key_features(k, mask)
+        linear = ops.causal_linear_attention if self.causal else ops.linear_attention
+        return linear(self.phi(ops.wide(q), False, mask), phi_k, v.to(phi_k.dtype), self.eps, self.floor).to(v.dtype)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         weights = self._weights(q, k, mask)
         return (weights @ v.to(weights.dtype)).to(v.dtype)
 
     def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
-        return self._weights(q, k, mask).float()
+        return self._weights(q, k, mask).to(torch.promote_types(q.dtype, torch.float32))
 
     def _weights(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
-        return ops.linear_weights(self.phi(q.float(), False, mask), self.key_features(k, mask), self.causal, self.eps, self.floor)
+        return ops.linear_weights(self.phi(ops.wide(q), False, mask), self.key_features(k, mask), self.causal, self.eps, self.floor)
 
     def key_features(self, k: Tensor, mask: Tensor | None) -> Tensor:
-        features = self.phi(k.float(), True, mask)
+        features = self.phi(ops.wide(k), True, mask)
         return features if mask is None else features.masked_fill(~mask[:, None, :, None], 0.0)
 
     def macs(self, n: int) -> int:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention import native
+from vixformer.attention import native, ops
 from vixformer.attention.base import Core, Grid, Shape
 
 
@@ -20,6 +20,8 @@ class Linformer(Core, name="linformer"):
 
     Built for a number of tokens. Fewer use the first rows of E and F; more are an error.
     """
+
+    mask = "exact"
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
@@ -47,20 +49,22 @@ class Linformer(Core, name="linformer"):
         return self.E[..., :n, :], (self.E if self.F is None else self.F)[..., :n, :]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        k, v = _hide(k, mask), _hide(v, mask)
+        # in float32 at least: a sum over all tokens overflows float16
+        queries, keys, values = ops.wide(q), _hide(ops.wide(k), mask), _hide(ops.wide(v), mask)
         e, f = self.matrices(k.shape[-2])
-        k, v = _project(e, k), _project(f, v)
-        fast = native.few_keys(q, k, v)
-        return fast if fast is not None else F.scaled_dot_product_attention(q, k, v)
+        keys, values = _project(e, keys), _project(f, values)
+        fast = native.few_keys(queries, keys, values)
+        return (fast if fast is not None else F.scaled_dot_product_attention(queries, keys, values)).to(v.dtype)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        return (self.attention_map(q, k, mask) @ _hide(v, mask).float()).to(v.dtype)
+        return (self.attention_map(q, k, mask) @ ops.wide(_hide(v, mask))).to(v.dtype)
 
     def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
         """softmax(q K') F': what reaches v. Rows need not sum to one, and may be negative."""
         e, f = self.matrices(k.shape[-2])
-        scores = q.float() @ (e.float().mT @ _hide(k, mask).float()).mT
-        weights = (scores * q.shape[-1] ** -0.5).softmax(-1) @ f.float().mT
+        q, k = ops.wide(q), ops.wide(_hide(k, mask))
+        scores = q @ (e.to(k.dtype).mT @ k).mT
+        weights = (scores * q.shape[-1] ** -0.5).softmax(-1) @ f.to(k.dtype).mT
         return weights if mask is None else weights.masked_fill(~mask[:, None, None, :], 0.0)
 
     def macs(self, n: int) -> int:

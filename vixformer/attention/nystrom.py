@@ -43,25 +43,25 @@ class Nystrom(Core, name="nystrom"):
             fast = native.nystrom(q, k, v, self.config.landmarks, self.config.iterations, filters)
             if fast is not None:
                 return fast
-        queries, keys, values = q.float(), k.float(), v.float()
+        queries, keys, values = ops.wide(q), ops.wide(k), ops.wide(v)
         q_marks, k_marks, kept = self.landmarks(queries, keys, mask)
         # Both long products are attention themselves: of the landmarks to the tokens, and of the tokens to the landmarks.
         summary = ops.softmax_attention(q_marks, keys, values, mask)
-        inverse = ops.recompute(lambda q, k: ops.iterative_pinv(_kernel(q, k, kept), self.config.iterations), (q_marks, k_marks))
+        inverse = ops.recompute(self, "inverse", kept, q_marks, k_marks)
         return self._local(ops.softmax_attention(queries, k_marks, inverse @ summary, kept).to(v.dtype), v, mask)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        out = self.attention_map(q, k, mask) @ v.float()
+        out = self.attention_map(q, k, mask) @ ops.wide(v)
         if self.conv is not None:
             side, n = self.conv.weight.shape[-2] // 2, v.shape[-2]
             padded = F.pad(v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0), (0, 0, side, side))
-            for i, weight in enumerate(self.conv.weight.float().unbind(-2)):
+            for i, weight in enumerate(self.conv.weight.to(out.dtype).unbind(-2)):
                 out = out + weight * padded[..., i : i + n, :]
         return out.to(v.dtype)
 
     def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
         """Without the convolution, which does not depend on q and k. Entries may be negative."""
-        q, k = q.float(), k.float()
+        q, k = ops.wide(q), ops.wide(k)
         if q.shape[-2] <= self.config.landmarks:
             return ops.softmax_weights(q, k, mask)
         q_marks, k_marks, kept = self.landmarks(q, k, mask)
@@ -73,13 +73,16 @@ class Nystrom(Core, name="nystrom"):
         count = self.config.landmarks
         if mask is None:
             short, length = ops.segment_bounds(q.shape[-2], count)
-            sizes = torch.full((count, 1), float(length), device=q.device)
+            sizes = q.new_full((count, 1), float(length))
             sizes[short:] += 1
             return ops.segment_sums(q, count) / sizes, ops.segment_sums(k, count) / sizes, None
         weight = mask[:, None, :, None].to(q.dtype)
         sizes = ops.segment_sums(weight, count)
         q_marks, k_marks = (ops.segment_sums(x.masked_fill(weight == 0, 0.0), count) / sizes.clamp(min=1.0) for x in (q, k))
         return q_marks, k_marks, sizes[:, 0, :, 0] > 0
+
+    def inverse(self, q_marks: Tensor, k_marks: Tensor, kept: Tensor | None) -> Tensor:
+        return ops.iterative_pinv(_kernel(q_marks, k_marks, kept), self.config.iterations)
 
     def _local(self, out: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         if self.conv is None:
@@ -106,4 +109,4 @@ def _kernel(q_marks: Tensor, k_marks: Tensor, kept: Tensor | None) -> Tensor:
     weights = ops.softmax_weights(q_marks, k_marks, kept)
     if kept is None:
         return weights
-    return torch.where(kept[:, None, :, None], weights, torch.eye(weights.shape[-1], device=weights.device))
+    return torch.where(kept[:, None, :, None], weights, torch.eye(weights.shape[-1], dtype=weights.dtype, device=weights.device))

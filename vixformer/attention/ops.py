@@ -6,49 +6,77 @@ Sums, exponentials and divisions are float32 whatever comes in: in half precisio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
-
-TINY = 1e-30
+from torch import Tensor, nn
 
 
 def room(x: Tensor) -> Tensor | None:
-    """`out=` for an elementwise step on a tensor nobody else holds: the tensor itself, unless autograd or a compiler is watching."""
-    return None if x.requires_grad or torch.compiler.is_compiling() else x
+    """`out=` for an elementwise step on a tensor nobody else holds: the tensor itself, unless autograd, a compiler or vmap is watching."""
+    return None if x.requires_grad or torch.compiler.is_compiling() or transformed() else x
+
+
+def wide(x: Tensor) -> Tensor:
+    """x in float32, or in float64 where it is that already."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
+def widest(x: Tensor) -> Tensor:
+    """x in float64, for features whose range or cancellation float32 cannot hold; Apple's GPUs have nothing wider."""
+    return x if x.device.type == "mps" else x.double()
+
+
+def transformed() -> bool:
+    """Whether vmap, grad or another transform of torch.func is at work: tensors then stand for something else."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+class _Attend(nn.Module):
+    """A core's plain computation as a module, so that backward can run it with the weights that forward saw."""
+
+    def __init__(self, core: nn.Module, attend: str) -> None:
+        super().__init__()
+        self.core, self.attend = core, attend
+
+    def forward(self, *args: Any) -> Tensor:
+        return getattr(self.core, self.attend)(*args)
 
 
 class _Recompute(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, fn: Callable[..., Tensor], count: int, *tensors: Tensor) -> Tensor:
-        ctx.fn, ctx.count = fn, count
+    def forward(ctx: Any, core: nn.Module, attend: str, mask: Tensor | None, names: list[str], *tensors: Tensor) -> Tensor:
+        ctx.module, ctx.mask, ctx.names = _Attend(core, attend), mask, names
         ctx.save_for_backward(*tensors)
-        return fn(*tensors[:count])
+        return ctx.module(*tensors[: len(tensors) - len(names)], mask)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        inputs = [t.detach().requires_grad_(t.requires_grad) for t in ctx.saved_tensors[: ctx.count]]
-        with torch.enable_grad():
-            out = ctx.fn(*inputs)
-        sources = [*inputs, *ctx.saved_tensors[ctx.count :]]
-        wanted = iter(torch.autograd.grad(out, [t for t in sources if t.requires_grad], grads, allow_unused=True))
-        return None, None, *(next(wanted) if t.requires_grad else None for t in sources)
+        saved = [t.detach().requires_grad_(t.requires_grad) for t in ctx.saved_tensors]
+        split = len(saved) - len(ctx.names)
+        weights = {f"core.{name}": t for name, t in zip(ctx.names, saved[split:], strict=True)}
+        kind = saved[0].device.type
+        with torch.enable_grad(), torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext():
+            out = torch.func.functional_call(ctx.module, weights, (*saved[:split], ctx.mask))
+            wanted = iter(torch.autograd.grad(out, [t for t in saved if t.requires_grad], grads, allow_unused=True))
+        return None, None, None, None, *(next(wanted) if t.requires_grad else None for t in saved)
 
 
-def recompute(fn: Callable[..., Tensor], inputs: tuple[Tensor, ...], weights: Iterable[Tensor] = ()) -> Tensor:
-    """`fn(*inputs)`, keeping nothing but `inputs` for backward, which runs `fn` again.
+def recompute(core: nn.Module, attend: str, mask: Tensor | None, *inputs: Tensor) -> Tensor:
+    """`core.attend(*inputs, mask)`, keeping nothing but the inputs for backward, which runs it again.
 
-    Features are many times larger than the q and k they are made of, and cheap to make. `weights` are the tensors that `fn` closes over
-    and that need a gradient. A compiler decides for itself what to recompute, so it sees `fn` as it is.
+    Features are many times larger than the q and k they are made of, and cheap to make. Weights and buffers are kept as they are, so a
+    change of them between forward and backward is an error and not a wrong gradient. A compiler decides for itself what to recompute, and
+    the transforms of torch.func see the plain computation.
     """
-    weights = [w for w in weights if w.requires_grad]
-    if torch.compiler.is_compiling() or not torch.is_grad_enabled() or not any(t.requires_grad for t in (*inputs, *weights)):
-        return fn(*inputs)
-    return _Recompute.apply(fn, len(inputs), *inputs, *weights)  # pyright: ignore[reportReturnType]
+    state = dict([*core.named_parameters(), *core.named_buffers()])
+    watched = torch.is_grad_enabled() and any(t.requires_grad for t in (*inputs, *state.values()))
+    if not watched or torch.compiler.is_compiling() or transformed():
+        return getattr(core, attend)(*inputs, mask)
+    return _Recompute.apply(core, attend, mask, list(state), *inputs, *state.values())  # pyright: ignore[reportReturnType]
 
 
 # --- exact attention
@@ -71,7 +99,7 @@ def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = Non
 
 
 def softmax_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-    scores = (q * q.shape[-1] ** -0.5 @ k.transpose(-1, -2)).float()
+    scores = wide(q * q.shape[-1] ** -0.5 @ k.transpose(-1, -2))
     seen = key_mask(mask, q.shape[-2], causal)
     if seen is None:
         return scores.softmax(-1)
@@ -79,7 +107,7 @@ def softmax_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bo
 
 
 def softmax_attention_slow(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-    return (softmax_weights(q, k, mask, causal) @ v.float()).to(v.dtype)
+    return (softmax_weights(q, k, mask, causal) @ wide(v)).to(v.dtype)
 
 
 # --- linear attention: phi(q) (phi(k)' v) / (phi(q) . sum phi(k))
@@ -88,7 +116,11 @@ def softmax_attention_slow(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None 
 def _divide(sums_and_total: Tensor, eps: float, floor: float | None) -> Tensor:
     """The last column is the normaliser. `floor` keeps one that may be negative away from zero; the others are only kept off 0 / 0."""
     total = sums_and_total[..., -1:] + eps
-    kept_off = total.clamp(min=TINY) if floor is None else torch.where(total < 0, total.clamp(max=-floor), total.clamp(min=floor))
+    kept_off = (
+        total.clamp(min=torch.finfo(total.dtype).tiny)
+        if floor is None
+        else torch.where(total < 0, total.clamp(max=-floor), total.clamp(min=floor))
+    )
     return sums_and_total[..., :-1] / kept_off
 
 
@@ -128,18 +160,7 @@ def linear_weights(phi_q: Tensor, phi_k: Tensor, causal: bool = False, eps: floa
     return _divide(torch.cat([weights, weights.sum(-1, keepdim=True)], -1), eps, floor)
 
 
-def linear_attention_slow(
-    phi_q: Tensor, phi_k: Tensor, v: Tensor, causal: bool = False, eps: float = 0.0, floor: float | None = None
-) -> Tensor:
-    return linear_weights(phi_q, phi_k, causal, eps, floor) @ v
-
-
 # --- features
-
-
-def widest(x: Tensor) -> Tensor:
-    """x in float64, for features whose range or cancellation float32 cannot hold; Apple's GPUs have nothing wider."""
-    return x if x.device.type == "mps" else x.double()
 
 
 def stable_exp(u: Tensor, square: Tensor | None, eps: float, keys: bool, mask: Tensor | None, causal: bool) -> Tensor:
@@ -226,7 +247,7 @@ def fourier_mix(x: Tensor) -> Tensor:
     off by symmetry, Re X[-n, -d] = Re X[n, d].
     """
     d = x.shape[-1]
-    half = torch.fft.fft(torch.fft.rfft(x.float(), dim=-1), dim=-2).real
+    half = torch.fft.fft(torch.fft.rfft(wide(x), dim=-1), dim=-2).real
     mirrored = half[..., 1 : (d + 1) // 2].flip(-1)
     mirrored = torch.cat([mirrored[..., :1, :], mirrored[..., 1:, :].flip(-2)], -2)
     return torch.cat([half, mirrored], -1).to(x.dtype)

@@ -25,6 +25,8 @@ class Performer(LinearCore, name="performer"):
     `bias` adds a random constant to each projection and `total_eps` a constant to the normaliser.
     """
 
+    mask = "exact"
+
     @dataclass(frozen=True, kw_only=True)
     class Config(LinearCore.Config):
         kernel: Kernel.Config = field(default_factory=SoftmaxKernel.Config)
@@ -75,9 +77,9 @@ class Performer(LinearCore, name="performer"):
         if self.projection is None:
             u = x * self.scale
         else:
-            u = x @ (self.projection.float().t() * self.scale)
+            u = x @ (self.projection.to(x.dtype).t() * self.scale)
             if self.bias is not None:
-                u = torch.add(u, self.bias.float(), out=ops.room(u))
+                u = torch.add(u, self.bias.to(x.dtype), out=ops.room(u))
         square = x.square().sum(-1, keepdim=True) * self.scale**2 if self.kernel.uses_norm else None
         return self.kernel(u, square, keys, mask)
 

@@ -106,6 +106,9 @@ class Mixing(nn.Module):
             raise ValueError(f"{self.mixer.name} mixes all tokens alike and takes no mask: leave it out, or use a mechanism with q and k")
         return self.mixer(x)
 
+    def attention_map(self, x: Tensor, **_: Any) -> Tensor:
+        raise ValueError(f"{self.mixer.name} has no attention map: it has neither q nor k")
+
 
 def build_attention(config: Any, shape: Shape, proj: str = "linear", options: ProjectionOptions | None = None) -> Attention | Mixing:
     mechanism: Mechanism = config.owner(config, shape)
@@ -132,5 +135,9 @@ def check_tokens(x: Tensor, dim: int, mask: Tensor | None, grid: Grid | None) ->
         raise ValueError(f"tokens must have the shape (batch, tokens, {dim}), not {tuple(x.shape)}")
     if mask is not None and (mask.dtype != torch.bool or mask.shape != x.shape[:2]):
         raise ValueError(f"a mask must be boolean with the shape (batch, tokens), true = keep; got {mask.dtype} {tuple(mask.shape)}")
+    if x.shape[1] == 0:
+        raise ValueError("there must be at least one token")
+    if grid is not None and min(grid) < 1:
+        raise ValueError(f"a grid is (height, width), both at least 1, not {grid}")
     if grid is not None and grid[0] * grid[1] > x.shape[1]:
         raise ValueError(f"a grid of {grid[0]} x {grid[1]} has more places than the {x.shape[1]} tokens given")

@@ -12,6 +12,8 @@ from vixformer.attention.base import Core, Grid
 
 
 class Softmax(Core, name="softmax"):
+    mask = "exact"
+
     @dataclass(frozen=True, kw_only=True)
     class Config:
         causal: bool = False

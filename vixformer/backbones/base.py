@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_model
 from torch import Tensor, nn
+from typing_extensions import Self
 
 from vixformer.attention.layout import parse, print_layers
 from vixformer.attention.projection import Attention, Mixing
@@ -25,9 +27,18 @@ CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 @dataclass(frozen=True, kw_only=True)
 class BackboneConfig:
     attention: str = "softmax"
-    img_size: ImageSize = 32
-    in_chans: PositiveInt = 3
-    num_classes: NonNegativeInt = 10
+    img_size: ImageSize | None = None
+    """Left out: that of the data set a recipe names, or 32."""
+    in_chans: PositiveInt | None = None
+    """Left out: those of the data set, or 3."""
+    num_classes: NonNegativeInt | None = None
+    """Left out: those of the data set, or 10."""
+
+    def filled(self, img_size: ImageSize = 32, in_chans: int = 3, num_classes: int = 10) -> Self:
+        """What was left out, put in."""
+        given = {"img_size": self.img_size, "in_chans": self.in_chans, "num_classes": self.num_classes}
+        found = {"img_size": img_size, "in_chans": in_chans, "num_classes": num_classes}
+        return replace(self, **{name: found[name] if value is None else value for name, value in given.items()})
 
 
 class Backbone(nn.Module, Configured, family="model"):
@@ -39,7 +50,7 @@ class Backbone(nn.Module, Configured, family="model"):
 
     def __init__(self, config: Any) -> None:
         super().__init__()
-        self.config = config
+        self.config = config = config.filled()
         self.img_size: tuple[int, int] = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size
         self.layout = parse(config.attention)
 
@@ -69,11 +80,35 @@ class Backbone(nn.Module, Configured, family="model"):
         """The attention of every block, in order."""
         return [module for module in self.modules() if isinstance(module, Attention | Mixing)]
 
+    @torch.no_grad()
+    def attention_inputs(self, x: Tensor) -> list[tuple[Attention | Mixing, Tensor, dict[str, Any]]]:
+        """For images, what the attention of every block gets: the module, its tokens and its options."""
+        seen: list[tuple[Attention | Mixing, Tensor, dict[str, Any]]] = []
+
+        def note(module: Any, args: tuple[Tensor, ...], options: dict[str, Any], _: Tensor) -> None:
+            seen.append((module, args[0], options))
+
+        hooks = [module.register_forward_hook(note, with_kwargs=True) for module in self.attentions()]
+        try:
+            self(x)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return seen
+
+    @torch.no_grad()
+    def attention_maps(self, x: Tensor) -> list[Tensor | None]:
+        """For images, the map (B, H, N, N) of every block, None where a block has no q and k. Quadratic, so for small N."""
+        seen = self.attention_inputs(x)
+        return [module.attention_map(tokens, **options) if isinstance(module, Attention) else None for module, tokens, options in seen]
+
     def attention_expression(self) -> str:
         """The layout as it was expanded, one term a layer."""
         return print_layers([_mechanism(module).config for module in self.attentions()])
 
     def check_images(self, x: Tensor) -> None:
+        if not x.is_floating_point():
+            raise ValueError(f"images must be floating-point numbers, normalised as the model was trained, not {x.dtype}")
         if x.dim() != 4 or x.shape[1] != self.config.in_chans:
             raise ValueError(f"images must have the shape (batch, {self.config.in_chans}, height, width), not {tuple(x.shape)}")
 
@@ -100,6 +135,7 @@ def from_pretrained(folder: str | Path) -> Backbone:
     try:
         values = json.loads((folder / CONFIG_FILE).read_text())
         name = values.pop("model")
+        hash(name)
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise ValueError(f"{folder / CONFIG_FILE} is not a model's configuration as save_pretrained writes it: {error!r}") from None
     backbone = Backbone.member(name)
@@ -125,4 +161,7 @@ def _load_weights(model: nn.Module, path: Path) -> None:
             raise ValueError(
                 f"{path} does not fit the config.json beside it: it {what} {', '.join(names[:3])}{' ...' if names[3:] else ''}"
             )
+    dtypes = {tensor.dtype for tensor in stored.values() if tensor.is_floating_point()}
+    if len(dtypes) == 1:
+        model.to(dtypes.pop())
     model.load_state_dict(stored, strict=False)

@@ -7,7 +7,7 @@ With `attention="fourier"` it is FNet, with `"mlp"` and `pool="mean"` MLP-Mixer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -19,10 +19,11 @@ from vixformer.attention.projection import ProjectionOptions, build_attention
 from vixformer.backbones.base import Backbone, BackboneConfig, Rate
 from vixformer.blocks.block import Block
 from vixformer.blocks.heads import make_head
-from vixformer.blocks.mlp import MLP
+from vixformer.blocks.mlp import MLP, activation
 from vixformer.blocks.pooling import Pooling
 from vixformer.blocks.positions import Positions
 from vixformer.blocks.stems import Stem, StemOptions
+from vixformer.registry import checked
 
 
 class ViT(Backbone, name="vit"):
@@ -54,6 +55,9 @@ class ViT(Backbone, name="vit"):
         head_drop_rate: Rate = 0.0
 
         def __post_init__(self) -> None:
+            activation(self.act)
+            if self.stem_act is not None:
+                activation(self.stem_act)
             if self.head_dim is None and self.embed_dim % self.num_heads:
                 raise ValueError(
                     f"num_heads must divide embed_dim: {self.num_heads} does not divide {self.embed_dim}; choose another, or give head_dim"
@@ -66,6 +70,7 @@ class ViT(Backbone, name="vit"):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
+        config = self.config
         dim = config.embed_dim
         head_dim = config.head_dim or dim // config.num_heads
         stem = StemOptions(config.in_chans, dim, config.patch_size, config.stem_norm, config.stem_act)
@@ -79,7 +84,7 @@ class ViT(Backbone, name="vit"):
         self.pos_drop = nn.Dropout(config.pos_drop_rate)
         shape = Shape(dim, config.num_heads, head_dim, self.num_tokens)
         options = ProjectionOptions(config.qkv_bias, config.out_bias, config.drop_rate)
-        hidden = config.mlp_dim or round(config.mlp_ratio * dim)
+        hidden = config.mlp_dim or max(1, round(config.mlp_ratio * dim))
         rates = torch.linspace(0, config.drop_path_rate, config.depth).tolist()
         self.blocks = nn.ModuleList(
             Block(
@@ -111,8 +116,8 @@ class ViT(Backbone, name="vit"):
         x = self.patch_embed(x)
         if self.cls_token is not None:
             x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], 1)
-        added = self.pos.added(grid, self.patch_embed.repeats)
-        return self.pos_drop(x if added is None else x + added), grid
+        added = self.pos.added(grid, self.patch_embed.repeats, x.device)
+        return self.pos_drop(x if added is None else x + added.to(x.dtype)), grid
 
     def _run(self, x: Tensor) -> Iterator[tuple[Tensor, Grid]]:
         """Tokens after each block."""
@@ -138,10 +143,12 @@ class ViT(Backbone, name="vit"):
         return self.head(self.pool(x))
 
     def reset_classifier(self, num_classes: int) -> None:
-        self.config = replace(self.config, num_classes=num_classes)
-        device = next(self.parameters()).device
-        self.head = self._make_head(num_classes).to(device)
+        values = {field.name: getattr(self.config, field.name) for field in fields(self.config)}
+        self.config = checked(type(self.config), {**values, "num_classes": num_classes}, "reset_classifier")
+        self.head = self._make_head(num_classes).train(self.training)
         _init_linear(self.head)
+        like = next(self.parameters())
+        self.head.to(like.device, like.dtype)
 
     def no_weight_decay(self) -> set[str]:
         inside = {f"{name}." for name, module in self.named_modules() if isinstance(module, Core)}
@@ -153,9 +160,9 @@ class ViT(Backbone, name="vit"):
 
 
 def _init_linear(module: nn.Module) -> None:
-    """As timm: small weights, no bias. What a core learns has a start of its own."""
+    """Weights that keep the scale of what passes (small ones, as for wide models, learn slowly here); what a core learns starts its own way."""
     if isinstance(module, nn.Linear):
-        nn.init.trunc_normal_(module.weight, std=0.02)
+        nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
     for child in module.children():

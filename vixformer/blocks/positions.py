@@ -19,7 +19,7 @@ class Positions(nn.Module, Named, family="pos"):
         super().__init__()
         self.dim, self.head_dim, self.grid, self.prefix = dim, head_dim, grid, prefix
 
-    def added(self, grid: Grid, repeats: int) -> Tensor | None:
+    def added(self, grid: Grid, repeats: int, device: torch.device) -> Tensor | None:
         """(1, P + N, D), to add to the tokens."""
         return None
 
@@ -40,7 +40,7 @@ class Learned(Positions, name="learned"):
         self.embed = nn.Parameter(torch.empty(1, prefix + grid[0] * grid[1], dim))
         nn.init.trunc_normal_(self.embed, std=0.02)
 
-    def added(self, grid: Grid, repeats: int) -> Tensor:
+    def added(self, grid: Grid, repeats: int, device: torch.device) -> Tensor:
         front, places = self.embed[:, : self.prefix], self.embed[:, self.prefix :]
         if grid != self.grid:
             image = places.float().transpose(1, 2).unflatten(-1, self.grid)
@@ -57,11 +57,10 @@ class SineCosine(Positions, name="sincos"):
         super().__init__(dim, head_dim, grid, prefix)
         if dim % 4:
             raise ValueError(f'pos="sincos" needs a width that 4 divides, not {dim}')
-        self.register_buffer("rates", 10000.0 ** -(torch.arange(dim // 4) / (dim // 4)), persistent=False)
 
-    def added(self, grid: Grid, repeats: int) -> Tensor:
-        rates: Tensor = self.rates  # pyright: ignore[reportAssignmentType]
-        angles = [axis[:, None] * rates for axis in _coordinates(grid, rates.device)]
+    def added(self, grid: Grid, repeats: int, device: torch.device) -> Tensor:
+        rates = _rates(self.dim // 4, 10000.0, device)
+        angles = [axis[:, None] * rates for axis in _coordinates(grid, device)]
         places = torch.cat([f(a) for a in angles for f in (torch.sin, torch.cos)], -1).repeat(repeats, 1)
         return F.pad(places, (0, 0, self.prefix, 0)).unsqueeze(0)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -95,12 +96,10 @@ class ChannelPixels(Stem, name="channel-pixels"):
 
 
 def _strides(total: int) -> tuple[int, int, int]:
-    """Three strides that multiply to `total`: factors of two are dealt out in turn, the rest goes to the first."""
-    strides = [1, 1, 1]
-    turn = 0
-    while total % 2 == 0:
-        strides[turn % 3] *= 2
-        total //= 2
-        turn += 1
-    strides[0] *= total
-    return strides[0], strides[1], strides[2]
+    """Three strides that multiply to `total`, the largest first; none above 3, or a 3 x 3 window would leave pixels out."""
+    choices = [(a, b, c) for a in (1, 2, 3) for b in range(1, a + 1) for c in range(1, b + 1)]
+    for strides in choices:
+        if math.prod(strides) == total:
+            return strides
+    sizes = sorted({math.prod(strides) for strides in choices})
+    raise ValueError(f'stem="conv" has three strides of at most 3: patch_size must be one of {", ".join(map(str, sizes))}, not {total}')

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from vixformer.attention.fourier import Fourier
+from vixformer.attention.base import Mechanism
 from vixformer.attention.layout import print_layer
 from vixformer.attention.projection import Attention
 from vixformer.backbones.base import Backbone
@@ -35,20 +35,20 @@ def parameters(model: nn.Module) -> Parameters:
 
 
 def multiply_adds(module: nn.Module, *inputs: Tensor) -> int:
-    """Of one forward pass, by torch's counter. On the meta device, where it also sees fused attention; Fourier's is added by formula."""
+    """Of one forward pass, by torch's counter, on the meta device, where it also sees fused attention; what it cannot see, as declared."""
     module = copy.deepcopy(module).to("meta").eval()
-    fourier = 0
+    unseen = 0
 
-    def add_fourier(mixer: Any, args: tuple[Tensor, ...], _: Tensor) -> None:
-        nonlocal fourier
-        fourier += args[0].shape[0] * mixer.macs(args[0].shape[-2])
+    def add(mixer: Any, args: tuple[Tensor, ...], _: Tensor) -> None:
+        nonlocal unseen
+        unseen += args[0].shape[0] * mixer.macs(args[0].shape[-2])
 
     for mixer in module.modules():
-        if isinstance(mixer, Fourier):
-            mixer.register_forward_hook(add_fourier)
+        if isinstance(mixer, Mechanism) and mixer.by_formula:
+            mixer.register_forward_hook(add)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         module(*(x.to("meta") for x in inputs))
-    return counter.get_total_flops() // 2 + fourier
+    return counter.get_total_flops() // 2 + unseen
 
 
 class _Storages(TorchDispatchMode):
@@ -95,17 +95,10 @@ class LayerCost:
 
 def layer_costs(model: Backbone) -> list[LayerCost]:
     """What the attention of each block costs for one image of the size the model was built for."""
-    seen: list[tuple[nn.Module, tuple[Any, ...], dict[str, Any]]] = []
-    hooks = [m.register_forward_hook(lambda m, args, kw, _: seen.append((m, args, kw)), with_kwargs=True) for m in model.attentions()]
-    was_training = model.training
-    with torch.no_grad():
-        model.eval()(_one_image(model))
-    model.train(was_training)
-    for hook in hooks:
-        hook.remove()
+    model = copy.deepcopy(model).eval()  # what is measured stays as it was
     costs = []
-    for i, (module, (tokens, *_), options) in enumerate(seen):
-        mechanism: Any = module.core if isinstance(module, Attention) else module.mixer
+    for i, (module, tokens, options) in enumerate(model.attention_inputs(_one_image(model))):
+        mechanism = module.core if isinstance(module, Attention) else module.mixer
         count = tokens.shape[1]
         core = mechanism.macs(count)
         projections = sum(p.weight.numel() for p in module.children() if isinstance(p, nn.Linear)) * count
@@ -124,10 +117,12 @@ class ModelCost:
 
 def model_cost(model: Backbone) -> ModelCost:
     """For one image of the size the model was built for."""
+    model = copy.deepcopy(model)
     image = _one_image(model)
     tokens = max(layer.tokens for layer in layer_costs(model))
     return ModelCost(tokens, parameters(model), multiply_adds(model, image), bytes_kept(model, image))
 
 
 def _one_image(model: Backbone) -> Tensor:
-    return torch.randn(1, model.config.in_chans, *model.img_size, device=next(model.parameters()).device)
+    like = next(model.parameters())
+    return torch.randn(1, model.config.in_chans, *model.img_size, device=like.device, dtype=like.dtype)

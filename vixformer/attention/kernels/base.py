@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from pydantic import NonNegativeFloat
@@ -51,3 +51,9 @@ class PositiveKernel(Kernel):
     @dataclass(frozen=True, kw_only=True)
     class Config(Kernel.Config):
         eps: NonNegativeFloat = 1e-3
+
+        def refuse_eps(self, performer: Any) -> None:
+            """For kernels that measure eps against the largest feature of an image, which under a causal mask may be a future one."""
+            default = next(field.default for field in fields(self) if field.name == "eps")
+            if performer.causal and self.eps not in (0, default):
+                raise ValueError("under causal=true this kernel has no eps: leave it out")

@@ -30,6 +30,8 @@ class Exp(PositiveKernel, name="exp"):
                 raise ValueError(f"clamp must be at most 40, because products of two exponentials leave float32 there, not {self.clamp}")
 
         def check(self, performer: Any) -> None:
+            if self.clamp is None:
+                self.refuse_eps(performer)
             if self.clamp == "dynamic" and performer.causal:
                 raise ValueError("clamp=dynamic looks at all the tokens of an image, so it does not go with causal=true")
 

@@ -14,7 +14,7 @@ class Matrix(ReLU, name="matrix"):
         self.weight = nn.Parameter(torch.randn(features, features))
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
-        return super().forward(u @ self.weight.float().t(), square, keys, mask)
+        return super().forward(u @ self.weight.to(u.dtype).t(), square, keys, mask)
 
     def macs(self) -> int:
         return self.features**2

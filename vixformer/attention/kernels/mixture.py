@@ -26,11 +26,11 @@ class Mixture(Kernel, name="mixture"):
         self.eps = nn.Parameter(torch.tensor(1e-6))
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
-        y = F.linear(u, self.fc1.weight.float(), self.fc1.bias.float())
-        y = F.relu(F.layer_norm(y, self.norm.normalized_shape, self.norm.weight.float(), self.norm.bias.float()))
-        y = F.linear(y, self.fc2.weight.float(), self.fc2.bias.float()) / self.tau.float().clamp(min=0.01)
-        a = self.mixture.float().clamp(0.0, 1.0)
-        return a * torch.exp(y.clamp(-5.0, 5.0)) + (1 - a) * F.relu(y) + self.eps.float().clamp(min=1e-6)
+        y = F.linear(u, self.fc1.weight.to(u.dtype), self.fc1.bias.to(u.dtype))
+        y = F.relu(F.layer_norm(y, self.norm.normalized_shape, self.norm.weight.to(u.dtype), self.norm.bias.to(u.dtype)))
+        y = F.linear(y, self.fc2.weight.to(u.dtype), self.fc2.bias.to(u.dtype)) / self.tau.to(u.dtype).clamp(min=0.01)
+        a = self.mixture.to(u.dtype).clamp(0.0, 1.0)
+        return a * torch.exp(y.clamp(-5.0, 5.0)) + (1 - a) * F.relu(y) + self.eps.to(u.dtype).clamp(min=1e-6)
 
     def macs(self) -> int:
         return self.fc1.weight.numel() + self.fc2.weight.numel()

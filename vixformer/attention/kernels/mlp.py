@@ -20,8 +20,8 @@ class MLPKernel(PositiveKernel, name="mlp"):
         self.fc2 = nn.Linear(2 * head_dim, features)
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
-        hidden = F.relu(F.linear(u, self.fc1.weight.float(), self.fc1.bias.float()))
-        return F.softplus(F.linear(hidden, self.fc2.weight.float(), self.fc2.bias.float())) + self.config.eps
+        hidden = F.relu(F.linear(u, self.fc1.weight.to(u.dtype), self.fc1.bias.to(u.dtype)))
+        return F.softplus(F.linear(hidden, self.fc2.weight.to(u.dtype), self.fc2.bias.to(u.dtype))) + self.config.eps
 
     def macs(self) -> int:
         return self.fc1.weight.numel() + self.fc2.weight.numel()

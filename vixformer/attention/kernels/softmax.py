@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import NonNegativeFloat
 from torch import Tensor
@@ -21,6 +22,9 @@ class SoftmaxKernel(PositiveKernel, name="softmax"):
     @dataclass(frozen=True, kw_only=True)
     class Config(PositiveKernel.Config):
         eps: NonNegativeFloat = 1e-4
+
+        def check(self, performer: Any) -> None:
+            self.refuse_eps(performer)
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         assert square is not None

@@ -1,7 +1,8 @@
 """Loops in C where torch has no fused kernel, compiled on first use and kept in the user's cache.
 
-Optional in every way: without a C compiler, with `VIX_NATIVE=0`, under a compiler or autograd, on other devices and dtypes, torch does the
-work. Results agree with the reference as closely as torch's own do.
+Optional in every way: without a C compiler, with `VIX_NATIVE=0`, while autograd, a compiler, a tracer or a counter is watching, on other
+devices and dtypes, torch does the work. (A linear core in training is not watched: its backward computes features again, with torch.)
+Results agree with the reference as closely as torch's own do.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+
+from vixformer.attention import ops
 
 HERE = Path(__file__).parent
 SOURCES = [HERE / name for name in ("few_keys.c", "linear.c", "nystrom.c")]
@@ -75,7 +79,7 @@ def linear_attention(
     if not _can(q, k, v, directions):
         return None
     fill = -directions.shape[1] % LANES
-    keep = F.pad(torch.ones(directions.shape[1]), (0, fill))
+    keep = F.pad(directions.new_ones(directions.shape[1]), (0, fill))
     directions = F.pad(directions, (0, fill)).contiguous()
     tail = (directions.data_ptr(), keep.data_ptr(), exponential, norm_weight, eps, total_eps)
     return _call("linear_attention", q, k, v, keep.numel(), *tail)
@@ -97,16 +101,19 @@ def nystrom(q: Tensor, k: Tensor, v: Tensor, landmarks: int, iterations: int, fi
 
 
 def _can(*tensors: Tensor) -> bool:
-    watched = torch.compiler.is_compiling() or (torch.is_grad_enabled() and any(t.requires_grad for t in tensors))
-    plain = all(t.device.type == "cpu" and t.dtype == torch.float32 for t in tensors)
-    return plain and not watched and tensors[0].shape[-1] % LANES == 0 and library() is not None
+    """Plain float32 memory, and nobody who would want to see every operation: no autograd, tracer, compiler, transform or mode."""
+    if any(type(t) not in (Tensor, nn.Parameter) or t.device.type != "cpu" or t.dtype != torch.float32 for t in tensors):
+        return False
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing() or is_in_torch_dispatch_mode() or ops.transformed()
+    watched = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    return not traced and not watched and tensors[0].shape[-1] % LANES == 0 and library() is not None
 
 
 def _call(name: str, q: Tensor, k: Tensor, v: Tensor, *options: object) -> Tensor | None:
     """q, k, v (B, H, N, K) -> (B, H, N, K), in the order in which heads are put together again."""
     q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
     b, h, n, d = q.shape
-    out = torch.empty(b, n, h, d).transpose(1, 2)
+    out = q.new_empty(b, n, h, d).transpose(1, 2)
     strides = (ctypes.c_long * 12)(*(step for t in (q, k, v, out) for step in t.stride()[:3]))
     failed = getattr(library(), name)(*(t.data_ptr() for t in (q, k, v, out)), strides, b, h, n, d, *options)
     return None if failed else out

@@ -34,7 +34,7 @@ static float largest(const float *row, int m) {
 static float stabiliser(const Map *f, const float *row, float half) { return largest(row, f->m) - (f->eps == 0.0f ? half : 0.0f); }
 
 static void relu(const Map *f, float *row) {
-    for (int j = 0; j < f->m; j += W) store(row + j, (greater(load(row + j), spread(0.0f)) + spread(f->eps)) * load(f->keep + j));
+    for (int j = 0; j < f->m; j += W) store(row + j, (greater(spread(0.0f), load(row + j)) + spread(f->eps)) * load(f->keep + j));
 }
 
 /* One pass over the keys. For exponentials the largest so far takes the place of c, and what is summed is scaled down when it grows; eps is
@@ -102,7 +102,7 @@ static void answer(const Map *f, const float *q, long sq, int n, const float *co
             vec sum = spread(0.0f);
             for (int j = 0; j < m; j += W) sum += load(u + r * m + j) * load(total + j);
             float normaliser = sum_of(sum) + total_eps;
-            vec share = spread(1.0f / (normaliser > 1e-30f ? normaliser : 1e-30f));
+            vec share = spread(1.0f / (normaliser < FLT_MIN ? FLT_MIN : normaliser));
             for (int c = 0; c < d; c += W) store(to + r * so + c, load(to + r * so + c) * share);
         }
     }

@@ -1,5 +1,6 @@
 /* Vectors of eight floats, exp, and matrix products small enough to stay in the cache. */
 #pragma once
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ static inline float *scratch(size_t floats) { return aligned_alloc(64, (floats *
 static inline vec load(const float *p) { return *(const vec *)p; }
 static inline void store(float *p, vec v) { *(vec *)p = v; }
 static inline vec spread(float x) { return (vec){x, x, x, x, x, x, x, x}; }
+/* the larger of the two, or b where either is NaN: so NaN goes where data goes second */
 static inline vec greater(vec a, vec b) {
 #ifdef __AVX__
     return __builtin_ia32_maxps256(a, b); /* one instruction, which compilers do not dare to choose because of NaN */
@@ -25,7 +27,7 @@ static inline vec greater(vec a, vec b) {
 
 /* exp by reduction to [-ln 2 / 2, ln 2 / 2] and a polynomial; relative error below 2e-7. Arguments are at most 0 here. */
 static inline vec vexp(vec x) {
-    x = greater(x, spread(-87.0f));
+    x = greater(spread(-87.0f), x);
     vec k = x * spread(1.44269504f) + spread(12582912.0f);
     k -= spread(12582912.0f);
     vec r = x - k * spread(0.693359375f) - k * spread(-2.12194440e-4f);
