@@ -1,4 +1,4 @@
-"""Feature maps against their formulas, written out number by number: the reference of a linear core shares its features, so it cannot tell."""
+"""Feature maps against their formulas, written out: the reference of a linear core shares its features, so it cannot tell."""
 
 from __future__ import annotations
 

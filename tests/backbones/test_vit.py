@@ -270,7 +270,9 @@ def test_positions_do_not_lose_precision_with_the_weights(pos: str) -> None:
     model = small(pos=pos, img_size=64)
     half = small(pos=pos, img_size=64).bfloat16()
     cpu = torch.device("cpu")
-    for fine, coarse in ((model.pos.added((16, 16), 1, cpu), half.pos.added((16, 16), 1, cpu)),):
+    for fine, coarse in zip(
+        *([m.pos.added((16, 16), 1, cpu), *(m.pos.rotation((16, 16), 1, cpu) or ())] for m in (model, half)), strict=True
+    ):
         assert (fine is None and coarse is None) or torch.equal(fine, coarse)
     assert half(torch.randn(1, 3, 64, 64, dtype=torch.bfloat16)).dtype == torch.bfloat16
 

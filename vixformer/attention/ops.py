@@ -31,7 +31,7 @@ def widest(x: Tensor) -> Tensor:
 
 def transformed() -> bool:
     """Whether vmap, grad or another transform of torch.func is at work: tensors then stand for something else."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class _Attend(nn.Module):

@@ -68,9 +68,9 @@ class ViT(Backbone, name="vit"):
         for size, heads in (("tiny", 3), ("small", 6), ("base", 12))
     }
 
-    def __init__(self, config: Config) -> None:
-        super().__init__(config)
-        config = self.config
+    def __init__(self, given: Config) -> None:
+        super().__init__(given)
+        config: Any = self.config  # with what was left out
         dim = config.embed_dim
         head_dim = config.head_dim or dim // config.num_heads
         stem = StemOptions(config.in_chans, dim, config.patch_size, config.stem_norm, config.stem_act)
@@ -160,7 +160,7 @@ class ViT(Backbone, name="vit"):
 
 
 def _init_linear(module: nn.Module) -> None:
-    """Weights that keep the scale of what passes (small ones, as for wide models, learn slowly here); what a core learns starts its own way."""
+    """Weights that keep the scale of what passes; small ones, as for wide models, learn slowly here. What a core learns starts its own way."""
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:

@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.jit._trace import is_tracing
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from vixformer.attention import ops
@@ -104,7 +105,7 @@ def _can(*tensors: Tensor) -> bool:
     """Plain float32 memory, and nobody who would want to see every operation: no autograd, tracer, compiler, transform or mode."""
     if any(type(t) not in (Tensor, nn.Parameter) or t.device.type != "cpu" or t.dtype != torch.float32 for t in tensors):
         return False
-    traced = torch.compiler.is_compiling() or torch.jit.is_tracing() or is_in_torch_dispatch_mode() or ops.transformed()
+    traced = torch.compiler.is_compiling() or is_tracing() or is_in_torch_dispatch_mode() or ops.transformed()
     watched = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
     return not traced and not watched and tensors[0].shape[-1] % LANES == 0 and library() is not None
 
