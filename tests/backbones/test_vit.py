@@ -273,7 +273,7 @@ def test_positions_do_not_lose_precision_with_the_weights(pos: str) -> None:
     for fine, coarse in zip(
         *([m.pos.added((16, 16), 1, cpu), *(m.pos.rotation((16, 16), 1, cpu) or ())] for m in (model, half)), strict=True
     ):
-        assert (fine is None and coarse is None) or torch.equal(fine, coarse)
+        assert fine is coarse is None or torch.equal(fine, coarse)  # pyright: ignore[reportArgumentType]
     assert half(torch.randn(1, 3, 64, 64, dtype=torch.bfloat16)).dtype == torch.bfloat16
 
 

@@ -160,7 +160,7 @@ class ViT(Backbone, name="vit"):
 
 
 def _init_linear(module: nn.Module) -> None:
-    """Weights that keep the scale of what passes; small ones, as for wide models, learn slowly here. What a core learns starts its own way."""
+    """Weights that keep the scale of what passes: smaller ones learn slowly at these widths. What a core learns starts its own way."""
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
