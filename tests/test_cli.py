@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +93,46 @@ def test_as_a_process() -> None:
     assert done.stderr.count("\n") == 1
     piped = subprocess.run(f"{sys.executable} -m vixformer attentions | head -1", shell=True, capture_output=True, text=True)
     assert "Traceback" not in piped.stderr
+
+
+TINY = ["--data.fraction", "0.02", "--model.embed-dim", "16", "--model.depth", "1", "--model.num-heads", "2", "--train.epochs", "1"]
+
+
+def test_train_and_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = run(capsys, "train", "quick/exact", *TINY, "--out", str(tmp_path))
+    assert "test top-1" in out
+    (folder,) = tmp_path.iterdir()
+    assert "is finished; the same content is not run twice" in run(capsys, "train", "quick/exact", *TINY, "--out", str(tmp_path))
+    (folder / "summary.json").unlink()
+    assert "test top-1" in run(capsys, "train", "--resume", str(folder))
+
+
+def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "hybrid/mnist/first-relu-64" in run(capsys, "recipes", "hybrid/mnist/*")
+    out = run(capsys, "data", "list", "--root", str(tmp_path))
+    assert "fashion-mini" in out
+    assert "fashion-mini: 10,000 + 2,000 images, whole" in run(capsys, "data", "check", "fashion-mini")
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["train"], "which recipe?"),
+        (["train", "quick/exat"], 'did you mean "quick/exact"'),
+        (["train", "quick/exact", "--train.epochs", "0"], "epochs must be greater than 0, not 0"),
+        (["train", "quick/exact", "--train.epoch", "3"], "did you mean --train.epochs?"),
+        (["train", "quick/exact", "--train.batch-size", "99999"], "train.batch_size is 99999"),
+        (["train", "--resume", "/nowhere"], "/nowhere is no run folder"),
+        (["train", "quick/exact", "--out"], "--out needs a value"),
+        (["train", "quick/exact", "--out", "/proc/nope"], "/proc/nope"),
+        (["compare", "nope/*"], 'unknown recipe "nope/*"'),
+        (["compare", "quick/exact", "--seeds", "0"], "--seeds must be a whole number of at least 1, not 0"),
+        (["recipes", "nope"], 'no recipe is called "nope"'),
+        (["data", "fetch"], "vix data list"),
+        (["data", "check", "mnits"], 'did you mean "mnist"'),
+        (["data", "get", "fashion-mini"], "has no files to get"),
+        (["data", "check", "mnist", "--root", "/nowhere"], 'get it with "vix data get mnist"'),
+    ],
+)
+def test_bad_training_input_is_one_sentence(capsys: pytest.CaptureFixture[str], args: list[str], words: str) -> None:
+    assert words in fails(capsys, *args)

@@ -1,29 +1,24 @@
-"""The command `vix`: a word, and the function it calls. Only this file prints."""
+"""The command `vix`: a word, and the function it calls. Only this file and terminal.py print."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import io
 import os
-import re
-import shutil
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-import tyro
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
-from vixformer.registry import checked, pick
+from vixformer.registry import pick
+from vixformer.terminal import Nothing, count, megabytes, read, say, table
 from vixformer.version import __version__
 
 
 def models(args: Sequence[str]) -> None:
     """list the models, with their size for one image"""
-    _read(_Nothing, args, "models")
+    read(Nothing, args, "models")
     from vixformer.measure.cost import model_cost
     from vixformer.models import create_model, list_models
 
@@ -32,24 +27,20 @@ def models(args: Sequence[str]) -> None:
         model = create_model(name)
         cost = model_cost(model)
         size = f"{model.img_size[0]} x {model.img_size[1]}"
-        rows.append((name, size, *map(_count, (cost.tokens, cost.parameters.all, cost.parameters.modules, cost.multiply_adds))))
-    _table(("model", "image", "tokens", "parameters", "in modules", "multiply-adds"), rows)
+        rows.append((name, size, *map(count, (cost.tokens, cost.parameters.all, cost.parameters.modules, cost.multiply_adds))))
+    table(("model", "image", "tokens", "parameters", "in modules", "multiply-adds"), rows)
 
 
 def attentions(args: Sequence[str]) -> None:
     """list the words of the layout language, with their options"""
-    _read(_Nothing, args, "attentions")
+    read(Nothing, args, "attentions")
     from vixformer.attention.base import Mechanism
     from vixformer.attention.kernels.base import Kernel
 
-    _table(
-        ("attention", "options and defaults", "what it is"), [_described(cls) for _, cls in sorted(Mechanism.members.items())], grid=True
-    )
-    _table(("kernel=", "options and defaults", "what it is"), [_described(cls) for _, cls in sorted(Kernel.members.items())], grid=True)
-    _print(
-        'Layouts: "performer + softmax" alternates, "first(performer, n=2, rest=nystrom)" and "last(...)" split the depth, "*3" repeats,'
-    )
-    _print('"a | b" is one pattern a stage. See docs/attention.md.')
+    table(("attention", "options and defaults", "what it is"), [_described(cls) for _, cls in sorted(Mechanism.members.items())], grid=True)
+    table(("kernel=", "options and defaults", "what it is"), [_described(cls) for _, cls in sorted(Kernel.members.items())], grid=True)
+    say('Layouts: "performer + softmax" alternates, "first(performer, n=2, rest=nystrom)" and "last(...)" split the depth, "*3" repeats,')
+    say('"a | b" is one pattern a stage. See docs/attention.md.')
 
 
 def show(args: Sequence[str]) -> None:
@@ -61,46 +52,46 @@ def show(args: Sequence[str]) -> None:
 
     name, *options = args
     config = model_config(name)
-    config = _read(type(config), options, f"show {name}", default=config)
+    config = read(type(config), options, f"show {name}", default=config)
     values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     model = create_model(config.owner.name, **values)
     cost = model_cost(model)
-    _print(f"{name}: {model.attention_expression()}")
+    say(f"{name}: {model.attention_expression()}")
     columns = ("layer", "attention", "tokens", "parameters", "multiply-adds", "of the mechanism", "kept for backward")
-    _table(
+    table(
         columns,
         [
             (
                 str(c.layer),
                 c.attention,
-                *map(_count, (c.tokens, c.parameters, c.multiply_adds, c.core_multiply_adds)),
-                _bytes(c.bytes_kept),
+                *map(count, (c.tokens, c.parameters, c.multiply_adds, c.core_multiply_adds)),
+                megabytes(c.bytes_kept),
             )
             for c in layer_costs(model)
         ],
     )
-    _print(
-        f"whole model, one image: {_count(cost.parameters.all)} parameters ({_count(cost.parameters.modules)} in modules), "
-        f"{_count(cost.multiply_adds)} multiply-adds, {_bytes(cost.bytes_kept)} kept for backward"
+    say(
+        f"whole model, one image: {count(cost.parameters.all)} parameters ({count(cost.parameters.modules)} in modules), "
+        f"{count(cost.multiply_adds)} multiply-adds, {megabytes(cost.bytes_kept)} kept for backward"
     )
 
 
 def demo(args: Sequence[str]) -> None:
     """build a model of every mechanism; table of tokens, parameters, multiply-adds and milliseconds"""
-    _read(_Nothing, args, "demo")
+    read(Nothing, args, "demo")
     from vixformer.measure.overview import every_attention, overview
 
     batch = 8
-    _print(f"ViTs for 32 x 32 images, width 128, depth 4, 4 heads; patches of 4 and of 1; times for {batch} images, inference, min of n")
+    say(f"ViTs for 32 x 32 images, width 128, depth 4, 4 heads; patches of 4 and of 1; times for {batch} images, inference, min of n")
     with Console(stderr=True).status("building and timing"):
         rows = overview(every_attention(), batch=batch)
     exact = {row.tokens: row.ms for row in rows if row.attention == "softmax"}
-    _table(
+    table(
         ("attention", "tokens", "parameters", "multiply-adds", "ms", "x exact"),
         [
             (
                 r.attention,
-                *map(_count, (r.tokens, r.parameters.all, r.multiply_adds)),
+                *map(count, (r.tokens, r.parameters.all, r.multiply_adds)),
                 f"{r.ms:.1f}",
                 f"{r.ms / exact[r.tokens]:.2f}",
             )
@@ -109,10 +100,166 @@ def demo(args: Sequence[str]) -> None:
     )
     small = min(exact)
     slower = [r for r in rows if r.tokens == small and r.ms > exact[small]]
-    _print(f'"x exact" above 1 is slower than exact attention, as {len(slower)} of {len(rows) // len(exact) - 1} are at {small} tokens.')
+    say(f'"x exact" above 1 is slower than exact attention, as {len(slower)} of {len(rows) // len(exact) - 1} are at {small} tokens.')
 
 
-COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {"models": models, "attentions": attentions, "show": show, "demo": demo}
+def recipes(args: Sequence[str]) -> None:
+    """[PATTERN]: list the recipes, such as 'hybrid/mnist/*'"""
+    from vixformer.recipes import list_recipes, load_recipe
+
+    pattern = args[0] if args else "*"
+    names = list_recipes(pattern)
+    if not names:
+        raise ValueError(f'no recipe is called "{pattern}"; "vix recipes" lists them all')
+    rows = []
+    for name in names:
+        r = load_recipe(name)
+        rows.append((name, r.data.name, r.model.attention, str(r.train.epochs), str(r.train.batch_size), f"{r.train.lr:g}"))
+    table(("recipe", "data", "attention", "epochs", "batch", "rate"), rows)
+
+
+def train(args: Sequence[str]) -> None:
+    """RECIPE [--train.epochs 3 ...] [--out DIR] | --resume RUN: train one recipe, by name or from a JSON file"""
+    from vixformer.config import Recipe, recipe_from_dict
+    from vixformer.recipes import load_recipe
+    from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
+    from vixformer.terminal import Watch
+    from vixformer.training.loop import train as run
+
+    words = list(args)
+    out, resume = _take(words, "--out") or "runs", _take(words, "--resume")
+    if resume is not None:
+        recipe, folder, name = read_run(resume).recipe, Path(resume), resume
+    else:
+        if not words or words[0].startswith("-"):
+            raise ValueError('which recipe? write "vix train quick/exact"; "vix recipes" lists them')
+        name, *options = words
+        recipe = recipe_from_dict(read(Recipe, options, f"train {name}", default=load_recipe(name)).to_dict(), name)
+        source = recipe.data.source()
+        digest = data_digest(source.read("train"), source.read("test"))
+        folder = folder_of(Path(out), Path(name).name if name.endswith(".json") else name, recipe, digest)
+    if (folder / SUMMARY).exists():
+        say(f"{folder} is finished; the same content is not run twice")
+    else:
+        with Watch(name, recipe, f"vix train --resume {folder}") as watch:
+            run(recipe, folder, resume=True, observer=watch)
+    summary = read_run(folder).summary or {}
+    say(
+        f"{folder}: test top-1 {summary['test_top1']:.2f} %, top-5 {summary['test_top5']:.2f} %, "
+        f"epoch {summary['best_epoch']} of {summary['epochs']} chosen on validation, {summary['seconds_an_epoch']:.1f} s an epoch"
+    )
+
+
+def compare(args: Sequence[str]) -> None:
+    """RECIPES... [--seeds 3] [--epochs E] [--data NAME] [--out DIR]: train several under one protocol, and a table"""
+    from vixformer.config import Recipe
+    from vixformer.recipes import list_recipes, load_recipe
+    from vixformer.terminal import Watch
+    from vixformer.training.compare import compare as run
+
+    words = list(args)
+    out, seeds, epochs, data = (_take(words, f"--{name}") for name in ("out", "seeds", "epochs", "data"))
+    again = "--again" in words
+    words = [word for word in words if word != "--again"]
+    names = [name for word in words or ["quick/*"] for name in (list_recipes(word) or [word])]
+    chosen: dict[str, Recipe] = {}
+    for name in names:
+        r = load_recipe(name)
+        epochs_and_data = {"epochs": _whole(epochs, "--epochs")} if epochs else {}, {"name": data} if data else {}
+        chosen[name] = dataclasses.replace(
+            r, train=dataclasses.replace(r.train, **epochs_and_data[0]), data=dataclasses.replace(r.data, **epochs_and_data[1])
+        )
+    folder = out or "runs"
+    with Watch("compare", None, f"vix compare {' '.join(args)}") as watch:
+        rows = run(chosen, folder, seeds=_whole(seeds or "1", "--seeds"), again=again, observer=watch.next)
+    exact = next((r for r in rows if r.attention == "softmax"), rows[0])
+    table(
+        ("model", "attention", "parameters", "top-1 %", "train s", "inference ms", "kept, MiB", "x train", "x inference", "x kept"),
+        [
+            (
+                r.name,
+                r.attention,
+                count(r.parameters),
+                str(r.test_top1),
+                f"{r.train_seconds.mean:.0f}",
+                f"{r.inference_ms:.1f}",
+                f"{r.kept / 2**20:.2f}",
+                f"{r.train_seconds.mean / exact.train_seconds.mean:.2f}",
+                f"{r.inference_ms / exact.inference_ms:.2f}",
+                f"{r.kept / exact.kept:.2f}",
+            )
+            for r in rows
+        ],
+    )
+    runs = rows[0].runs
+    seeds_said = "one seed, so differences of a point or two are noise" if runs == 1 else f"mean ± standard deviation over {runs} seeds"
+    say(f"Test top-1 at the epoch chosen on validation, {seeds_said}.")
+    say(f"Inference of 64 images, min of n; kept for backward an image; x is relative to {exact.name}.")
+    say(f"Runs are in {folder}/.")
+
+
+def data(args: Sequence[str]) -> None:
+    """list | get NAME | check NAME [--root DIR]: what is known and what is here, download, verify"""
+    from vixformer.data.base import DataSet, data_root
+    from vixformer.terminal import download_bar
+
+    words = list(args)
+    root = data_root(_take(words, "--root"))
+    word = words[0] if words else "list"
+    if word not in ("list", "get", "check") or (word != "list" and len(words) < 2):
+        raise ValueError('write "vix data list", "vix data get NAME" or "vix data check NAME"')
+    if word == "list":
+        rows = []
+        for name, cls in sorted(DataSet.members.items()):
+            rows.append((name, "yes" if cls(root).here() else "no", cls.about, " + ".join(count(n) for n in cls.counts.values())))
+        table(("data set", "here", "what it is", "train + test"), rows)
+        say(f"Files under {root}.")
+    for name in words[1:]:
+        source = DataSet.member(name)(root)
+        if word == "get":
+            with download_bar() as progress:
+                from vixformer.data.download import get
+
+                get(source, progress)
+        say(_checked(source))
+
+
+def _checked(source: Any) -> str:
+    """What reading the whole set shows."""
+    found = {part: len(source.read(part)) for part in ("train", "test")}
+    whole = all(found[part] == source.counts.get(part, found[part]) for part in found)
+    says = "whole" if whole else f"a subset of {' + '.join(count(n) for n in source.counts.values())}"
+    return f"{source.name}: {count(found['train'])} + {count(found['test'])} images, {says}"
+
+
+def _take(words: list[str], flag: str) -> str | None:
+    """Take `flag VALUE` out of the words."""
+    if flag not in words:
+        return None
+    at = words.index(flag)
+    if at + 1 >= len(words):
+        raise ValueError(f"{flag} needs a value")
+    value = words[at + 1]
+    del words[at : at + 2]
+    return value
+
+
+def _whole(text: str, flag: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"{flag} must be a whole number of at least 1, not {text}")
+    return int(text)
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
+    "compare": compare,
+    "train": train,
+    "recipes": recipes,
+    "data": data,
+    "models": models,
+    "attentions": attentions,
+    "show": show,
+    "demo": demo,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -121,64 +268,25 @@ def main(argv: Sequence[str] | None = None) -> None:
         if not args or args[0] in ("-h", "--help", "help"):
             _help()
         elif args[0] == "--version":
-            _print(f"vix {__version__}")
+            say(f"vix {__version__}")
         else:
             pick(COMMANDS, args[0], "command")(args[1:])
         sys.stdout.flush()
-    except ValueError as error:
-        print(f"vix: {error}", file=sys.stderr)
-        sys.exit(2)
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (ValueError, OSError) as error:
+        print(f"vix: {error}", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("vix: interrupted", file=sys.stderr)
         sys.exit(130)
 
 
 def _help() -> None:
-    _print("vix: vision transformers whose attention can be swapped layer by layer\n")
+    say("vix: vision transformers whose attention can be swapped layer by layer\n")
     for name, command in COMMANDS.items():
-        _print(f"  vix {name:<12} {command.__doc__}")
-    _print('\n"vix COMMAND --help" lists options.')
-
-
-@dataclasses.dataclass(frozen=True)
-class _Nothing:
-    pass
-
-
-def _read(config: type[Any], args: Sequence[str], command: str, default: Any = None) -> Any:
-    """Flags made from a dataclass; whatever is wrong with them becomes one sentence."""
-    complaint = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(complaint):
-            values = tyro.cli(config, args=list(args), prog=f"vix {command}", default=default)
-    except SystemExit as stop:
-        if stop.code in (0, None):
-            raise
-        raise ValueError(f'{_sentence(complaint.getvalue())}; "vix {command} --help" lists the options') from None
-    return checked(config, {field.name: getattr(values, field.name) for field in dataclasses.fields(config)}, command)
-
-
-def _sentence(complaint: str) -> str:
-    """What tyro says in its box, between the first two rules, and the option it suggests."""
-    lines = [line.strip("│| ") for line in complaint.splitlines()]
-    rules = [i for i, line in enumerate(lines) if re.search("[─-]{5,}", line)]
-    first = " ".join(" ".join(lines[rules[0] + 1 : rules[1]]).split())
-    first = re.sub(r"Error parsing (Config: )?", "", first)
-    if union := re.match(r"(--\S+): no type matching (.*) could be instantiated from \[(.*?)\]\.", first):
-        flag, forms, given = union.groups()
-        return f"{flag} must be {_in_words(forms)}, not {given.replace(chr(39), '').replace(',', '')}"
-    first = re.sub(r": invalid literal for int\(\) with base 10: (.*)", r" must be a whole number, not \1", first)
-    first = re.sub(r": could not convert string to float: (.*)", r" must be a number, not \1", first)
-    near = re.search(r"Perhaps you meant:\s+(--[\w-]+)", " ".join(lines))
-    return first[:1].lower() + first[1:] + (f"; did you mean {near[1]}?" if near else "")
-
-
-def _in_words(forms: str) -> str:
-    """tyro's {None}|INT|{INT INT}, for people."""
-    words = {"INT": "a whole number", "FLOAT": "a number", "{None}": "None", "{INT INT}": "two whole numbers", "STR": "a word"}
-    return " or ".join(words.get(form, form) for form in forms.split("|"))
+        say(f"  vix {name:<12} {command.__doc__}")
+    say('\n"vix COMMAND --help" lists options.')
 
 
 def _described(cls: Any) -> tuple[str, str, str]:
@@ -187,34 +295,6 @@ def _described(cls: Any) -> tuple[str, str, str]:
     words = [f"{k}={v.owner.name if hasattr(v, 'owner') else plain.get(v, v) if not isinstance(v, float) else v}" for k, v in fields]
     about = (sys.modules[cls.__module__].__doc__ or "").strip().splitlines()[0]
     return cls.name, ", ".join(words), about
-
-
-def _count(n: int) -> str:
-    return f"{n:,}"
-
-
-def _bytes(n: int) -> str:
-    return f"{n / 2**20:.2f} MiB"
-
-
-def _console() -> Console:
-    # A pipe has no width; a table cut to 80 columns would lose what it was asked for.
-    return Console(width=shutil.get_terminal_size((160, 40)).columns if sys.stdout.isatty() else 160, highlight=False)
-
-
-def _print(text: str) -> None:
-    if text:
-        _console().print(text, markup=False, soft_wrap=True)
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], grid: bool = False) -> None:
-    table = Table(box=box.SIMPLE_HEAD, show_lines=grid)
-    numbers = {"tokens", "parameters", "in modules", "multiply-adds", "of the mechanism", "kept for backward", "ms", "x exact", "layer"}
-    for column in columns:
-        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(cell.replace("[", r"\[") for cell in row))
-    _console().print(table)
 
 
 if __name__ == "__main__":

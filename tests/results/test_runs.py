@@ -1,0 +1,78 @@
+"""Run folders, and the comparison that fills them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from vixformer.config import Data
+from vixformer.recipes import load_recipe
+from vixformer.results.runs import column, content, data_digest, list_runs, read_run, spread
+from vixformer.training.compare import compare
+from vixformer.training.loop import Observer
+
+
+def quick(name: str) -> tuple[str, object]:
+    recipe = load_recipe(name)
+    model = replace(recipe.model, embed_dim=16, depth=2, num_heads=2, patch_size=7)  # pyright: ignore[reportCallIssue]
+    return name, replace(recipe, data=Data(fraction=0.02), model=model, train=replace(recipe.train, epochs=1, batch_size=32))
+
+
+def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
+    recipes = dict(quick(name) for name in ("quick/exact", "quick/first-relu"))
+    asked: list[tuple[str, int, bool]] = []
+
+    def observer(name, recipe, done) -> Observer:
+        asked.append((name, recipe.train.seed, done))
+        return Observer()
+
+    rows = compare(recipes, tmp_path, seeds=2, observer=observer)  # pyright: ignore[reportArgumentType]
+    assert [(r.name, r.runs, r.attention) for r in rows] == [("quick/exact", 2, "softmax"), ("quick/first-relu", 2, rows[1].attention)]
+    assert rows[0].test_top1.count == 2
+    assert rows[0].test_top1.sd is not None
+    assert rows[0].inference_ms > 0
+    assert rows[0].kept > 0
+    assert [done for *_, done in asked] == [False] * 4
+    asked.clear()
+    again = compare(recipes, tmp_path, seeds=2, observer=observer)  # pyright: ignore[reportArgumentType]
+    assert [done for *_, done in asked] == [True] * 4
+    assert [r.test_top1 for r in again] == [r.test_top1 for r in rows]
+    runs = list_runs(tmp_path)
+    assert len(runs) == 4
+    assert all(run.summary is not None and len(run.history()) == 1 for run in runs)
+    changed = {name: replace(r, train=replace(r.train, lr=1e-4)) for name, r in recipes.items()}  # pyright: ignore
+    asked.clear()
+    compare(changed, tmp_path, observer=observer)  # pyright: ignore[reportArgumentType]
+    assert [done for *_, done in asked] == [False] * 2
+
+
+def test_content_is_what_matters() -> None:
+    recipe = load_recipe("quick/exact")
+    assert content(recipe, "d") == content(replace(recipe, data=replace(recipe.data, root="/elsewhere")), "d")
+    assert content(recipe, "d") != content(recipe, "e")
+    assert content(recipe, "d") != content(replace(recipe, train=replace(recipe.train, seed=1)), "d")
+    source = recipe.data.source()
+    test = source.read("test")
+    assert data_digest(test) == data_digest(source.read("test"))
+    changed = test.pixels.clone()
+    changed[0, 0, 0, 0] += 1
+    assert data_digest(replace(test, pixels=changed)) != data_digest(test)
+
+
+def test_folders_that_are_no_runs(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is no run folder: it has no recipe.json"):
+        read_run(tmp_path)
+    (tmp_path / "recipe.json").write_text(load_recipe("quick/exact").to_json())
+    assert read_run(tmp_path).summary is None
+    (tmp_path / "summary.json").write_text("{")
+    with pytest.raises(ValueError, match=r"summary.json is damaged"):
+        read_run(tmp_path)
+
+
+def test_spread() -> None:
+    assert str(spread([80.0])) == "80.00"
+    assert str(spread([80.0, 82.0])) == "81.00 ± 1.41"
+    assert column([{"a": 1.0}, {"a": None}], "a") == spread([1.0])
+    assert column([{}], "a") is None

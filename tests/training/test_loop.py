@@ -1,0 +1,264 @@
+"""The loop on real images of the package, small and short; and a life of being killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from vixformer.backbones.vit import ViT
+from vixformer.config import Data, Recipe, Train
+from vixformer.measure.accuracy import evaluate
+from vixformer.results.files import read_tensors, write_tensors, write_text
+from vixformer.training import loop
+from vixformer.training.loop import NotFiniteError, load_parts, train
+from vixformer.training.optim import learning_rate, make_optimizer
+
+
+def tiny(**options: Any) -> Recipe:
+    model = ViT.Config(
+        attention=options.pop("attention", "first(performer(kernel=relu, features=8))"), patch_size=7, embed_dim=16, depth=2, num_heads=2
+    )
+    data = Data(fraction=options.pop("fraction", 0.05), crop=2, flip=True, rotate=5.0, **options.pop("data", {}))
+    return Recipe(data=data, model=model, train=Train(**{"epochs": 2, "batch_size": 32, "lr": 3e-3, **options}))
+
+
+def test_it_learns_and_says_what_it_did(tmp_path: Path) -> None:
+    result = train(tiny(epochs=4, fraction=0.2, track_test=True), tmp_path)
+    assert result.history[-1]["train_loss"] < result.history[0]["train_loss"]
+    assert result.test_top1 > 40
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary == result.summary
+    best = max(result.history, key=lambda r: r["val_top1"])
+    assert summary["val_top1"] == best["val_top1"]
+    assert summary["test_last_top1"] == result.history[-1]["test_top1"]
+    assert summary["test_max_top1"] == max(r["test_top1"] for r in result.history)
+    assert sum(map(sum, summary["confusion"])) == 2000
+    assert set(summary["per_class"]) >= {"Sneaker", "Bag", "macro avg"}
+    lines = (tmp_path / "history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3, 4]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["best", "history.jsonl", "last.safetensors", "recipe.json", "summary.json"]
+    assert not result.model.training
+    parts = load_parts(result.recipe, torch.device("cpu"))
+    assert evaluate(result.model, parts.test).top1 == pytest.approx(summary["test_top1"])
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    a, b, c = (train(tiny(epochs=1, seed=seed)) for seed in (0, 0, 1))
+    assert all(torch.equal(x, y) for x, y in zip(a.model.state_dict().values(), b.model.state_dict().values(), strict=True))
+    assert not torch.equal(a.model.head.weight, c.model.head.weight)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(optimizer="adam", schedule="step"),
+        dict(optimizer="sgd", schedule="restarts", restart_every=1),
+        dict(schedule="onecycle", clip=1.0),
+        dict(schedule="constant", warmup=1.0, label_smoothing=0.1, class_weights=True),
+        dict(accumulate=3, precision="bfloat16"),
+        dict(precision="float16"),
+        dict(redraw_every=5),
+        dict(attention="performer(kernel=mixture)"),
+        dict(data={"folds": 3, "fold": 2}),
+        dict(data={"val_fraction": 0.0}),
+        dict(data={"resize": 35}),
+    ],
+)
+def test_every_option_trains(options: dict[str, Any]) -> None:
+    result = train(tiny(**options))
+    assert len(result.history) == 2
+    assert all(torch.isfinite(p).all() for p in result.model.parameters())
+    if "attention" in options:
+        assert "blocks.0.attn.core.kernel.mixture" in result.history[0]
+    if options.get("data") == {"val_fraction": 0.0}:
+        assert result.summary["best_epoch"] == 2
+        assert result.val_top1 is None
+
+
+def test_early_stopping_counts_from_the_best_epoch() -> None:
+    result = train(tiny(epochs=30, lr=1e-12, patience=2, monitor="val_top1"))
+    assert len(result.history) <= 6
+    assert len(result.history) - result.summary["best_epoch"] == 2
+
+
+def test_a_batch_larger_than_the_set() -> None:
+    with pytest.raises(ValueError, match=r"train.batch_size is 9999 and there are only 450 images"):
+        train(tiny(batch_size=9999))
+    with pytest.raises(ValueError, match=r"data.mean has 3 values and the images 1 channels"):
+        train(tiny(data={"mean": (0.1, 0.2, 0.3), "std": (1.0,)}))
+
+
+def test_a_loss_that_is_not_finite_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = loop._Run._step
+
+    def poisoned(self: Any, images: torch.Tensor, labels: torch.Tensor, rate: float) -> float:
+        if self.state.epoch == 1 and self.state.batch == 3 and self.state.rate_factor == 1.0:
+            self.state.model.blocks[1].mlp.fc1.weight.data.fill_(1e38)
+        return original(self, images, labels, rate)
+
+    monkeypatch.setattr(loop._Run, "_step", poisoned)
+    with pytest.raises(
+        NotFiniteError, match=r"in epoch 2, batch 4, at the rate .* first in the layer blocks.1.mlp.fc1 \(Linear\)"
+    ) as caught:
+        train(tiny(), tmp_path)
+    assert "last.safetensors" in str(caught.value)
+    assert read_tensors(tmp_path / "last.safetensors")[1]["epoch"] == 1
+    result = train(tiny(on_nan="back"))
+    assert len(result.history) == 2
+
+
+@pytest.mark.parametrize(
+    ("schedule", "at", "expected"),
+    [
+        ("constant", 7.3, 1.0),
+        ("step", 4.99, 1.0),
+        ("step", 5.0, 0.5),
+        ("step", 10.2, 0.25),
+        ("cosine", 0.0, 1.0),
+        ("cosine", 10.0, 0.5),
+        ("cosine", 20.0, 0.0),
+        ("restarts", 4.0, 0.5),
+        ("restarts", 8.0, 1.0),
+        ("onecycle", 0.0, 1 / 25),
+        ("onecycle", 6.0, 1.0),
+        ("onecycle", 20.0, 1 / 25e4),
+    ],
+)
+def test_schedules(schedule: str, at: float, expected: float) -> None:
+    options: Any = dict(schedule=schedule, epochs=20, lr=0.2, restart_every=8)
+    assert learning_rate(Train(**options), at) == pytest.approx(0.2 * expected, abs=1e-9)
+    if schedule != "step":
+        warm = Train(**{**options, "warmup": 2.0, "epochs": 22})
+        assert learning_rate(warm, 1.0) == pytest.approx(0.1)
+        assert learning_rate(warm, at + 2) == pytest.approx(0.2 * expected, abs=1e-9)
+
+
+def test_weight_decay_spares_what_the_model_says() -> None:
+    model = tiny().build()
+    decayed, spared = make_optimizer(model, Train(weight_decay=0.3)).param_groups
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.3, 0.0)
+    assert len(decayed["params"]) + len(spared["params"]) == len(list(model.parameters()))
+    assert all(p.dim() > 1 for p in decayed["params"])
+
+
+RUN = """
+import sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from vixformer.config import read_recipe
+from vixformer.training import loop
+loop.CHECKPOINT_SECONDS = 0.05
+loop.train(read_recipe(sys.argv[1]), sys.argv[2], resume=True)
+"""
+
+
+def start(recipe: Path, folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", RUN, str(recipe), str(folder)], stderr=subprocess.PIPE)
+
+
+def killed_until_done(recipe: Path, folder: Path, kills: int, seconds: float) -> None:
+    rng = random.Random(kills)
+    completed = 0
+    for _ in range(kills):
+        process = start(recipe, folder)
+        time.sleep(rng.uniform(0.3, 1.0) * seconds)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        history = folder / "history.jsonl"
+        now = len(history.read_text().splitlines()) if history.exists() else 0
+        assert now >= completed  # no completed epoch is lost
+        completed = now
+    process = start(recipe, folder)
+    _, complaint = process.communicate(timeout=300)
+    assert process.returncode == 0, complaint.decode()
+
+
+def same_weights(a: Path, b: Path) -> None:
+    ours, theirs = (read_tensors(folder / "last.safetensors")[0] for folder in (a, b))
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        assert torch.equal(ours[name], theirs[name]), name
+    assert not [p for p in b.rglob("*") if p.name.endswith(".part")]
+
+
+def one_killed_life(tmp_path: Path, kills: int, seconds: float, epochs: int) -> None:
+    recipe = tmp_path / "recipe.json"
+    recipe.write_text(tiny(epochs=epochs, fraction=0.1, redraw_every=7, attention="performer(features=8)").to_json())
+    subprocess.run([sys.executable, "-c", RUN, str(recipe), str(tmp_path / "whole")], check=True)
+    killed_until_done(recipe, tmp_path / "killed", kills, seconds)
+    same_weights(tmp_path / "whole", tmp_path / "killed")
+    assert history_of(tmp_path / "whole") == history_of(tmp_path / "killed")
+
+
+def history_of(folder: Path) -> list[dict[str, Any]]:
+    records = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in record.items() if key != "seconds"} for record in records]
+
+
+def test_killed_and_resumed_it_is_the_same(tmp_path: Path) -> None:
+    one_killed_life(tmp_path, kills=3, seconds=6.0, epochs=4)
+
+
+@pytest.mark.slow
+def test_thirty_kills(tmp_path: Path) -> None:
+    one_killed_life(tmp_path, kills=30, seconds=6.0, epochs=12)
+
+
+def test_a_full_disk_keeps_the_previous_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "last.safetensors"
+    write_tensors(path, {"x": torch.ones(10)}, {"epoch": 1})
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limit[1]))
+    try:
+        with pytest.raises(ValueError, match="the previous one is kept"):
+            write_tensors(path, {"x": torch.ones(100_000)}, {"epoch": 2})
+        with pytest.raises(OSError, match="large"):
+            write_text(tmp_path / "history.jsonl", "x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert read_tensors(path)[1] == {"epoch": 1}
+    assert [p.name for p in tmp_path.iterdir()] == ["last.safetensors"]
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
+    train(tiny(epochs=1), tmp_path)
+    (tmp_path / "summary.json").unlink()
+    with pytest.raises(ValueError, match="does not fit this recipe"):
+        train(replace(tiny(), model=replace(tiny().model, depth=3)), tmp_path, resume=True)  # pyright: ignore[reportCallIssue]
+    data = (tmp_path / "last.safetensors").read_bytes()
+    (tmp_path / "last.safetensors").write_bytes(data[:-100])
+    with pytest.raises(ValueError, match="missing, damaged or cut short"):
+        train(tiny(), tmp_path, resume=True)
+
+
+@pytest.mark.skipif("VIX_DATA" not in os.environ, reason="the real files are not here: set VIX_DATA")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("hybrid/mnist/all-standard", 95),
+        ("hybrid/mnist/first-relu-64", 95),
+        ("hybrid/cifar10/all-standard", 42),
+        ("hybrid/cifar10/first-relu-64", 42),
+    ],
+)
+def test_two_epochs_of_the_hybrid_recipes(name: str, least: float) -> None:
+    from vixformer.recipes import load_recipe
+
+    recipe = load_recipe(name)
+    assert train(replace(recipe, train=replace(recipe.train, epochs=2, track_test=False))).test_top1 >= least

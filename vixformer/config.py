@@ -1,0 +1,157 @@
+"""What to run: a recipe is data, model and training, in frozen dataclasses that read, write, check and override themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from torch import nn
+
+from vixformer.backbones.base import BackboneConfig
+from vixformer.backbones.vit import ViT
+from vixformer.data.base import DataSet, Images, data_root
+from vixformer.data.folder import Folder
+from vixformer.data.hub import Hub
+from vixformer.models import model_config
+from vixformer.registry import checked, unknown
+
+Share = Annotated[float, Field(gt=0.0, le=1.0)]
+PartShare = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    name: str = "fashion-mini"
+    """A data set of `vix data list`, or hub:owner/name."""
+    root: str | None = None
+    """Where its files are; left out, $VIX_DATA, else ~/.cache/vix/data."""
+    fraction: Share = 1.0
+    """A stratified part of the training images, for quick looks."""
+    val_fraction: PartShare = 0.1
+    """The stratified part of the training images that chooses the epoch."""
+    folds: Annotated[int, Field(ge=2)] | None = None
+    """Stratified folds instead of val_fraction; `fold` says which one validates."""
+    fold: NonNegativeInt = 0
+    split_seed: NonNegativeInt = 0
+    resize: PositiveInt | None = None
+    """Bring images to this side before anything else."""
+    crop: NonNegativeInt = 0
+    """Training only: shift by up to this many pixels, zeros coming in."""
+    flip: bool = False
+    """Training only: mirror half of the images."""
+    rotate: Annotated[float, Field(ge=0.0, le=180.0)] = 0.0
+    """Training only: turn by up to this many degrees."""
+    mean: tuple[float, ...] | None = None
+    """Of each channel, in 0..1; left out, measured on the training images."""
+    std: tuple[PositiveFloat, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.folds is not None and self.fold >= self.folds:
+            raise ValueError(f"fold counts from 0 and must be below folds = {self.folds}, not {self.fold}")
+
+    def source(self) -> DataSet:
+        name, _, repository = self.name.partition(":")
+        dataset: DataSet = DataSet.member(name)(data_root(self.root))
+        size = None if self.resize is None else (self.resize, self.resize)
+        if isinstance(dataset, Hub):
+            dataset.repository, dataset.size = repository, size
+        elif repository:
+            raise ValueError(unknown("data set", self.name, DataSet.members))
+        if isinstance(dataset, Folder):
+            dataset.size = size
+        return dataset
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    epochs: PositiveInt = 10
+    batch_size: PositiveInt = 128
+    seed: NonNegativeInt = 0
+    optimizer: Literal["adam", "adamw", "sgd"] = "adamw"
+    lr: PositiveFloat = 1e-3
+    weight_decay: NonNegativeFloat = 1e-4
+    momentum: PartShare = 0.9
+    """Of sgd."""
+    schedule: Literal["constant", "step", "cosine", "restarts", "onecycle"] = "cosine"
+    step_every: PositiveInt = 5
+    """Epochs, of step."""
+    step_factor: Share = 0.5
+    restart_every: PositiveInt = 10
+    """Epochs, of restarts."""
+    warmup: NonNegativeFloat = 0.0
+    """Epochs of linear warm-up in front of the schedule."""
+    min_lr: NonNegativeFloat = 0.0
+    clip: PositiveFloat | None = None
+    """Largest norm of the gradient."""
+    label_smoothing: PartShare = 0.0
+    class_weights: bool = False
+    """Weigh classes by the inverse of how often they occur."""
+    accumulate: PositiveInt = 1
+    """Batches to a step of the optimiser."""
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    patience: PositiveInt | None = None
+    """Stop after this many epochs without a better `monitor`."""
+    monitor: Literal["val_loss", "val_top1"] = "val_top1"
+    redraw_every: PositiveInt | None = 1000
+    """Steps between new random features."""
+    track_test: bool = False
+    """Also record the test set every epoch, in columns of their own that never choose anything."""
+    on_nan: Literal["stop", "back"] = "stop"
+    """A loss that is not finite: stop, or go back to the last good checkpoint with half the rate."""
+    compile: bool = False
+    device: str = "auto"
+    loggers: tuple[Literal["csv", "tensorboard", "mlflow", "wandb"], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    data: Data = field(default_factory=Data)
+    model: BackboneConfig = field(default_factory=ViT.Config)
+    train: Train = field(default_factory=Train)
+
+    def build(self, images: Images | None = None) -> nn.Module:
+        """Its model with fresh weights; image size, channels and classes are the data set's unless given."""
+        images = images or self.data.source().read("test")
+        channels, height, width = images.shape
+        size = (height, width) if self.data.resize is None else (self.data.resize, self.data.resize)
+        config: Any = self.model.filled(size[0] if size[0] == size[1] else size, channels, len(images.classes))
+        return config.owner(config)
+
+    def to_dict(self) -> dict[str, Any]:
+        model: Any = self.model
+        sections: dict[str, Any] = {"data": self.data, "model": self.model, "train": self.train}
+        values = {name: {f.name: getattr(s, f.name) for f in dataclasses.fields(s)} for name, s in sections.items()}
+        return {"data": values["data"], "model": {"name": model.owner.name, **values["model"]}, "train": values["train"]}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2) + "\n"
+
+
+def recipe_from_dict(values: Any, where: str) -> Recipe:
+    sections = ("data", "model", "train")
+    if not isinstance(values, dict) or not all(isinstance(values.get(name, {}), dict) for name in sections):
+        raise ValueError(f"{where} is no recipe: it should be an object with the sections data, model and train")
+    for name in values:
+        if name not in sections:
+            raise ValueError(unknown(f"section of {where}", str(name), sections))
+    model = dict(values.get("model", {}))
+    return Recipe(
+        data=checked(Data, values.get("data", {}), f"{where}: data"),
+        model=model_config(str(model.pop("name", "vit")), **model),
+        train=checked(Train, values.get("train", {}), f"{where}: train"),
+    )
+
+
+def read_recipe(path: str | Path) -> Recipe:
+    """A recipe from a JSON file."""
+    try:
+        values = json.loads(Path(path).read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"cannot read the recipe {path}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    return recipe_from_dict(values, str(path))

@@ -1,0 +1,106 @@
+"""What a data set is here: uint8 images in one tensor, labels beside them, read from the files the original site gives out."""
+# N images  C channels  M stored images
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from vixformer.registry import Named
+
+Part = Literal["train", "test"]
+
+
+@dataclass(frozen=True)
+class Images:
+    """Image i is `pixels[rows[i]]`: a part of a set, or a set that repeats, shares the pixels and copies nothing."""
+
+    pixels: Tensor
+    """uint8 (M, C, height, width); float32 where the images are noise. May be mapped from a file larger than memory."""
+    labels: Tensor
+    """int64 (N,)."""
+    classes: tuple[str, ...]
+    rows: Tensor
+    """int64 (N,)."""
+
+    @staticmethod
+    def all(pixels: Tensor, labels: Tensor, classes: tuple[str, ...]) -> Images:
+        assert len(pixels) == len(labels)
+        return Images(pixels, labels, classes, torch.arange(len(labels)))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, index: Tensor) -> Images:
+        return replace(self, labels=self.labels[index], rows=self.rows[index])
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height, width."""
+        return tuple(self.pixels.shape[1:])  # pyright: ignore[reportReturnType]
+
+
+@dataclass(frozen=True)
+class Download:
+    """One file of the original distribution. `folder` is where it goes, and an archive is unpacked there."""
+
+    url: str
+    digest: str
+    """md5: or sha256: and the hexadecimal digits."""
+    folder: str = "."
+    unpack: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.url.rpartition("/")[2]
+
+
+class DataSet(Named, family="data set"):
+    """Files under `root`, laid out as torchvision leaves them."""
+
+    about: ClassVar[str]
+    shape: ClassVar[tuple[int, int, int]]
+    """Channels, height, width."""
+    counts: ClassVar[dict[Part, int]] = {}
+    """Images in each part of the whole set; fewer are a subset."""
+    downloads: ClassVar[tuple[Download, ...]] = ()
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def here(self) -> bool:
+        """Whether its files are under the root; nothing is read."""
+        raise NotImplementedError
+
+    def read(self, part: Part) -> Images:
+        raise NotImplementedError
+
+    def missing(self, path: Path) -> ValueError:
+        return ValueError(f'{path} is not there: get it with "vix data get {self.name}", or point --data.root at the folder that has it')
+
+
+def data_root(root: str | Path | None = None) -> Path:
+    """`root`, else $VIX_DATA, else ~/.cache/vix/data."""
+    return Path(root or os.environ.get("VIX_DATA") or Path.home() / ".cache" / "vix" / "data").expanduser()
+
+
+def read_bytes(path: Path, dataset: DataSet) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise dataset.missing(path) from None
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def check_labels(labels: Tensor, classes: int, path: Path) -> Tensor:
+    labels = labels.to(torch.int64)
+    if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        bad = labels[(labels < 0) | (labels >= classes)][0].item()
+        raise ValueError(f"{path} is damaged: it has the label {bad}, and labels go from 0 to {classes - 1}")
+    return labels

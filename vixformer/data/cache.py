@@ -1,0 +1,59 @@
+"""Image files decoded once into one file that is mapped into memory, so that a set larger than memory streams from disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+Progress = Callable[[int, int], None]
+"""Called with how many are done and how many there are."""
+
+
+def decode(path: Path, size: tuple[int, int] | None) -> np.ndarray:
+    """RGB uint8 (3, height, width), resized to `size` (height, width) where one is given."""
+    try:
+        with Image.open(path) as image:
+            image = image.convert("RGB")
+            if size is not None and image.size != (size[1], size[0]):
+                image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+            return np.asarray(image).transpose(2, 0, 1)
+    except FileNotFoundError:
+        raise
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError(f"{path} is no image that can be read: {error}") from None
+
+
+def decoded(paths: Sequence[Path], size: tuple[int, int], progress: Progress | None = None) -> Tensor:
+    """uint8 (N, 3, height, width), mapped from a cache that is known by the files' names, sizes and times."""
+    digest = hashlib.sha256(repr((size, [(str(p), s.st_size, s.st_mtime_ns) for p in paths for s in (p.stat(),)])).encode()).hexdigest()[
+        :24
+    ]
+    folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "vix" / "images"
+    target = folder / f"{digest}.u8"
+    shape = (len(paths), 3, *size)
+    if not target.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, part = tempfile.mkstemp(dir=folder, suffix=".part")
+        os.close(handle)
+        try:
+            store = np.memmap(part, np.uint8, "w+", shape=shape)
+            for i, path in enumerate(paths):
+                store[i] = decode(path, size)
+                if progress is not None:
+                    progress(i + 1, len(paths))
+            store.flush()
+            del store
+            os.replace(part, target)
+        except BaseException:
+            Path(part).unlink(missing_ok=True)
+            raise
+    # Copy on write: torch wants a writable buffer, and nobody writes to it.
+    return torch.from_numpy(np.memmap(target, np.uint8, "c", shape=shape))

@@ -1,0 +1,101 @@
+"""Bringing a data set here from its original address: resumed where it was cut, checked, and there whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+
+from vixformer.data.base import DataSet, Download
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with the file's name, the bytes that are here and the bytes in all, where the server tells."""
+BLOCK = 1 << 18
+TRIES = 5
+
+
+def get(dataset: DataSet, progress: Progress | None = None) -> list[Path]:
+    """Every file of the distribution; those that are here and right are not fetched again."""
+    if not dataset.downloads:
+        raise ValueError(f"{dataset.name} has no files to get: it is {dataset.about}")
+    return [fetch(item, dataset.root, progress) for item in dataset.downloads]
+
+
+def fetch(item: Download, root: Path, progress: Progress | None = None, tries: int = TRIES) -> Path:
+    folder = root / item.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    target, part = folder / item.name, folder / f"{item.name}.part"
+    if not (target.exists() and digest(target, item.digest) == item.digest):
+        _receive(item, part, progress, tries)
+        found = digest(part, item.digest)
+        if found != item.digest:
+            part.unlink()
+            raise ValueError(f"{item.url} is not the file it should be: its digest is {found} and not {item.digest}; nothing was kept")
+        os.replace(part, target)
+    if item.unpack:
+        _unpack(target, folder)
+    return target
+
+
+def digest(path: Path, like: str) -> str:
+    """In the form of `like`: the algorithm, a colon, the digits."""
+    algorithm = like.partition(":")[0]
+    state = hashlib.new(algorithm)
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            state.update(block)
+    return f"{algorithm}:{state.hexdigest()}"
+
+
+def _receive(item: Download, part: Path, progress: Progress | None, tries: int) -> None:
+    """Into `part`, going on where an earlier try stopped."""
+    for attempt in range(tries):
+        here = part.stat().st_size if part.exists() else 0
+        try:
+            request = urllib.request.Request(item.url, headers={"Range": f"bytes={here}-"} if here else {})
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                resumed = answer.status == 206
+                length = answer.headers.get("Content-Length")
+                total = None if length is None else int(length) + (here if resumed else 0)
+                done = here if resumed else 0
+                with part.open("ab" if resumed else "wb") as file:
+                    while block := answer.read(BLOCK):
+                        file.write(block)
+                        done += len(block)
+                        if progress is not None:
+                            progress(item.name, done, total)
+            if total is None or done == total:
+                return
+        except urllib.error.HTTPError as error:
+            if error.code == 416:  # nothing after what is here: let the digest decide
+                return
+            raise ValueError(f"cannot get {item.url}: the server answers {error.code} {error.reason}") from None
+        except (OSError, HTTPException) as error:
+            if attempt == tries - 1:
+                raise ValueError(f"cannot get {item.url}: {error}; what came is kept, and the same command goes on from there") from None
+    raise ValueError(f"cannot get {item.url}: the connection was cut {tries} times; the same command goes on from there")
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    """Into a folder of its own first, so that what appears is whole."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        temporary = Path(name)
+        try:
+            if archive.suffix == ".zip":
+                with zipfile.ZipFile(archive) as content:
+                    content.extractall(temporary)
+            else:
+                with tarfile.open(archive) as content:
+                    content.extractall(temporary, filter="data")
+        except (tarfile.TarError, zipfile.BadZipFile, OSError) as error:
+            raise ValueError(f"cannot unpack {archive}: {error}") from None
+        for entry in temporary.iterdir():
+            if not (folder / entry.name).exists():
+                entry.rename(folder / entry.name)

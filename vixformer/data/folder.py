@@ -1,0 +1,117 @@
+"""Image files in class folders: Tiny ImageNet, and any folder of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from vixformer.data.base import DataSet, Download, Images, Part
+from vixformer.data.cache import Progress, decode, decoded
+
+ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+
+
+class TinyImageNet(DataSet, name="tiny-imagenet"):
+    """Its test images have no labels, so its validation part is our test part. Classes are those of wnids.txt, in its order."""
+
+    about = "photographs, 200 classes"
+    shape = (3, 64, 64)
+    counts = {"train": 100_000, "test": 10_000}
+    downloads = (Download("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "md5:90528d7ca1a48142e341f4ef8d21d0de", unpack=True),)
+    progress: Progress | None = None
+
+    @property
+    def home(self) -> Path:
+        return self.root / "tiny-imagenet-200"
+
+    def here(self) -> bool:
+        return (self.home / "wnids.txt").exists() and (self.home / "val" / "val_annotations.txt").exists()
+
+    def read(self, part: Part) -> Images:
+        wnids = self._lines(self.home / "wnids.txt")
+        number = {wnid: i for i, wnid in enumerate(wnids)}
+        files = self._train(wnids) if part == "train" else self._val(number)
+        if not files:
+            raise ValueError(f"{self.home} has no images to {part} on: get it again")
+        for path, _ in files:
+            if not path.exists():
+                raise ValueError(f"{path} is missing: get tiny-imagenet again")
+        pixels = decoded([path for path, _ in files], self.shape[1:], self.progress)
+        return Images.all(pixels, torch.tensor([number[wnid] for _, wnid in files]), tuple(self._names(wnids)))
+
+    def _train(self, wnids: list[str]) -> list[tuple[Path, str]]:
+        files = []
+        for wnid in wnids:
+            found = sorted((self.home / "train" / wnid / "images").glob("*.JPEG"))
+            if not found:
+                raise ValueError(f"{self.home / 'train' / wnid} has no images, and wnids.txt lists it: get tiny-imagenet again")
+            files += [(path, wnid) for path in found]
+        return files
+
+    def _val(self, number: dict[str, int]) -> list[tuple[Path, str]]:
+        annotations = self.home / "val" / "val_annotations.txt"
+        files = []
+        for line in self._lines(annotations):
+            name, wnid, *_ = [*line.split("\t"), ""]
+            if wnid not in number or "/" in name or not name:
+                raise ValueError(f'{annotations} is damaged: "{line[:60]}" does not name an image and a class of wnids.txt')
+            files.append((self.home / "val" / "images" / name, wnid))
+        return files
+
+    def _names(self, wnids: list[str]) -> list[str]:
+        words = self.home / "words.txt"
+        table: dict[str, str] = {}
+        for line in self._lines(words) if words.exists() else []:
+            wnid, _, name = line.partition("\t")
+            table[wnid] = name
+        return [table.get(wnid, wnid).partition(",")[0] for wnid in wnids]
+
+    def _lines(self, path: Path) -> list[str]:
+        try:
+            return [line for line in path.read_text().splitlines() if line.strip()]
+        except FileNotFoundError:
+            raise self.missing(path) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is damaged, get it again: {error}") from None
+
+
+class Folder(DataSet, name="folder"):
+    """`--data.root` has the folders `train` and `test` (or `val`), of class folders of images. All images are brought to one size."""
+
+    about = "your own images: ROOT/train/CLASS/*.jpg and ROOT/test/CLASS/*.jpg"
+    shape = (3, 0, 0)
+    size: tuple[int, int] | None = None
+    progress: Progress | None = None
+
+    def here(self) -> bool:
+        return (self.root / "train").is_dir()
+
+    def read(self, part: Part) -> Images:
+        folder = self.root / "train"
+        classes = self._classes(folder)
+        if part == "test":
+            folder = next((self.root / name for name in ("test", "val") if (self.root / name).is_dir()), self.root / "test")
+            others = self._classes(folder)
+            if not set(others) <= set(classes):
+                raise ValueError(f"{folder} has the class {sorted(set(others) - set(classes))[0]}, which {self.root / 'train'} has not")
+        files = [(path, i) for i, name in enumerate(classes) for path in self._images(folder / name, needed=part == "train")]
+        if not files:
+            raise ValueError(f"{folder} has no images in its class folders")
+        size = self.size or decode(files[0][0], None).shape[1:]
+        pixels = decoded([path for path, _ in files], (size[0], size[1]), self.progress)
+        return Images.all(pixels, torch.tensor([label for _, label in files]), tuple(classes))
+
+    def _classes(self, folder: Path) -> list[str]:
+        if not folder.is_dir():
+            raise ValueError(f"{folder} is not there: a folder data set has ROOT/train/CLASS/*.jpg and ROOT/test/CLASS/*.jpg")
+        classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+        if not classes:
+            raise ValueError(f"{folder} has no class folders: it should hold a folder of images for every class")
+        return classes
+
+    def _images(self, folder: Path, needed: bool) -> list[Path]:
+        found = sorted(path for path in folder.glob("*") if path.suffix.lower() in ENDINGS) if folder.is_dir() else []
+        if needed and not found:
+            raise ValueError(f"{folder} is an empty class folder: put images in it or take it away")
+        return found

@@ -1,0 +1,69 @@
+"""Batches for a model: train images shuffled and augmented, the others in order and as they are."""
+# B images
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from vixformer.data.augment import crop_and_flip, resize, rotate, to_float
+from vixformer.data.base import Images
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    crop: int = 0
+    flip: bool = False
+    rotate: float = 0.0
+
+
+@dataclass(frozen=True)
+class Loader:
+    """Iterate over `epoch(generator)` to train, over `plain()` to evaluate. Everything random comes from the generator."""
+
+    images: Images
+    batch_size: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    size: tuple[int, int]
+    device: torch.device
+    augmentation: Augmentation = Augmentation()
+
+    def __len__(self) -> int:
+        return -(-len(self.images) // self.batch_size)
+
+    def order(self, generator: torch.Generator) -> Tensor:
+        return torch.randperm(len(self.images), generator=generator)
+
+    def batches(self, order: Tensor, generator: torch.Generator, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """Augmented batches of the images in `order`, from batch `start` on."""
+        a = self.augmentation
+        for index in order.split(self.batch_size)[start:]:
+            pixels, labels = self._take(index)
+            pixels = crop_and_flip(pixels, a.crop, a.flip, generator)
+            yield resize(rotate(to_float(pixels, self.mean, self.std), a.rotate, generator), self.size), labels
+
+    def plain(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for index in torch.arange(len(self.images)).split(self.batch_size):
+            pixels, labels = self._take(index)
+            yield resize(to_float(pixels, self.mean, self.std), self.size), labels
+
+    def _take(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        pixels = self.images.pixels[self.images.rows[index]]
+        return pixels.to(self.device, non_blocking=True), self.images.labels[index].to(self.device, non_blocking=True)
+
+
+def channel_statistics(images: Images, most: int = 20_000) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel in 0..1, from at most so many images, spread over the set."""
+    if images.pixels.is_floating_point():
+        channels = images.shape[0]
+        return (0.0,) * channels, (1.0,) * channels
+    index = torch.linspace(0, len(images) - 1, min(most, len(images))).long()
+    pixels = images.pixels[images.rows[index]].transpose(0, 1).flatten(1)
+    total, squares = pixels.sum(1, dtype=torch.float64), pixels.double().square().sum(1)
+    mean = total / pixels.shape[1]
+    std = (squares / pixels.shape[1] - mean**2).clamp(min=1e-6).sqrt()
+    return tuple((mean / 255).tolist()), tuple((std / 255).tolist())

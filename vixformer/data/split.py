@@ -1,0 +1,39 @@
+"""Which images train, which choose the epoch, which are left out: stratified, and the same for the same seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
+from torch import Tensor
+
+
+def fraction(labels: Tensor, share: float, seed: int) -> Tensor:
+    """Indices of a stratified part of the set, in order."""
+    return torch.arange(len(labels)) if share >= 1 else _apart(labels, share, seed, "data.fraction")[1]
+
+
+def validation(labels: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Indices to train on and to validate on."""
+    if share == 0:
+        return torch.arange(len(labels)), torch.arange(0)
+    return _apart(labels, share, seed, "data.val_fraction")
+
+
+def fold(labels: Tensor, folds: int, number: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Indices to train on and to validate on, in fold `number` of `folds`."""
+    least = int(torch.bincount(labels)[torch.bincount(labels) > 0].min())
+    if least < folds:
+        raise ValueError(f"{folds} folds need at least {folds} images of every class, and one class has {least}: use fewer folds")
+    parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(labels)), labels.numpy())
+    train, val = list(parts)[number]
+    return torch.from_numpy(np.sort(train)), torch.from_numpy(np.sort(val))
+
+
+def _apart(labels: Tensor, share: float, seed: int, what: str) -> tuple[Tensor, Tensor]:
+    try:
+        splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
+        rest, part = next(splitter.split(np.zeros(len(labels)), labels.numpy()))
+    except ValueError as error:
+        raise ValueError(f"{what} = {share} leaves too few of {len(labels)} images for one of every class: {error}") from None
+    return torch.from_numpy(np.sort(rest)), torch.from_numpy(np.sort(part))

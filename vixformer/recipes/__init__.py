@@ -1,0 +1,37 @@
+"""Experiments by name: functions that return a `Recipe`, one derived from another."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from fnmatch import fnmatch
+from pathlib import Path
+
+from vixformer.config import Recipe, read_recipe
+from vixformer.recipes.registry import RECIPES
+from vixformer.registry import unknown
+
+for _module in pkgutil.iter_modules(__path__, __name__ + "."):
+    importlib.import_module(_module.name)
+
+__all__ = ["RECIPES", "list_recipes", "load_recipe"]
+
+
+def list_recipes(pattern: str = "*") -> list[str]:
+    return [name for name in sorted(RECIPES) if fnmatch(name, pattern)]
+
+
+def load_recipe(name: str) -> Recipe:
+    """A recipe by name, or from a JSON file."""
+    if name in RECIPES:
+        make: Callable[[], Recipe] = RECIPES[name]
+        return make()
+    if name.endswith(".json") or Path(name).is_file():
+        return read_recipe(name)
+    raise ValueError(unknown("recipe", name, RECIPES) if len(RECIPES) < 30 else _short(name))
+
+
+def _short(name: str) -> str:
+    text = unknown("recipe", name, RECIPES)
+    return text.partition(" choices:")[0] + ' "vix recipes" lists them'

@@ -1,0 +1,1 @@
+"""A folder a run is the truth."""

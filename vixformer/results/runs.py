@@ -1,0 +1,93 @@
+"""Run folders: what they are called, what is in them, and tables over many of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vixformer.config import Recipe, read_recipe
+from vixformer.data.base import Images
+from vixformer.version import __version__
+
+RECIPE, HISTORY, SUMMARY, LAST, BEST = "recipe.json", "history.jsonl", "summary.json", "last.safetensors", "best"
+SAMPLED = 2000
+"""Images that a data set's digest looks at, spread over it; labels count all."""
+
+
+def data_digest(*parts: Images) -> str:
+    digest = hashlib.sha256()
+    for images in parts:
+        index = torch.linspace(0, max(len(images) - 1, 0), min(SAMPLED, len(images))).long()
+        digest.update(repr((tuple(images.shape), len(images), images.classes)).encode())
+        digest.update(images.labels.numpy().tobytes())
+        digest.update(images.pixels[images.rows[index]].numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def content(recipe: Recipe, digest: str) -> str:
+    """What a run is known by: the resolved recipe with its seed, the data, the version of the code. Where files lie does not count."""
+    values = recipe.to_dict()
+    values["data"].pop("root")
+    for name in ("device", "loggers"):
+        values["train"].pop(name)
+    return hashlib.sha256(json.dumps([values, digest, __version__], sort_keys=True).encode()).hexdigest()[:12]
+
+
+def folder_of(out: Path, name: str, recipe: Recipe, digest: str) -> Path:
+    return out / f"{name.replace('/', '-').removesuffix('.json')}-seed{recipe.train.seed}-{content(recipe, digest)}"
+
+
+@dataclass(frozen=True)
+class Run:
+    folder: Path
+    recipe: Recipe
+    summary: dict[str, Any] | None
+    """None while it is not finished."""
+
+    def history(self) -> list[dict[str, Any]]:
+        path = self.folder / HISTORY
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def read_run(folder: str | Path) -> Run:
+    folder = Path(folder)
+    if not (folder / RECIPE).exists():
+        raise ValueError(f"{folder} is no run folder: it has no {RECIPE}")
+    path = folder / SUMMARY
+    try:
+        summary = json.loads(path.read_text()) if path.exists() else None
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+    return Run(folder, read_recipe(folder / RECIPE), summary)
+
+
+def list_runs(out: str | Path) -> list[Run]:
+    return [read_run(path.parent) for path in sorted(Path(out).glob(f"*/{RECIPE}"))]
+
+
+@dataclass(frozen=True)
+class Spread:
+    mean: float
+    sd: float | None
+    """None for a single run."""
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}" + ("" if self.sd is None else f" ± {self.sd:.2f}")
+
+
+def spread(values: Iterable[float]) -> Spread:
+    values = list(values)
+    return Spread(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
+
+
+def column(summaries: Sequence[dict[str, Any]], name: str) -> Spread | None:
+    values = [s[name] for s in summaries if s.get(name) is not None]
+    return spread(values) if values else None

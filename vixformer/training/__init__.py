@@ -1,0 +1,1 @@
+"""One loop, its optimisers and schedules, and checkpoints that survive anything."""

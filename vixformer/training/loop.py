@@ -1,0 +1,326 @@
+"""The loop: a recipe in, a trained and honestly measured model out."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vixformer.attention.base import redraw
+from vixformer.backbones.base import from_pretrained
+from vixformer.config import Recipe
+from vixformer.data import split
+from vixformer.data.base import Images
+from vixformer.data.loader import Augmentation, Loader, channel_statistics
+from vixformer.measure.accuracy import Scores, evaluate
+from vixformer.measure.cost import parameters
+from vixformer.results.files import write_json, write_text
+from vixformer.training.faults import first_not_finite
+from vixformer.training.optim import learning_rate, make_optimizer
+from vixformer.training.state import State
+
+CHECKPOINT_SECONDS = 60.0
+MOST_RETREATS = 5
+
+
+class Observer:
+    """What a caller may want to see while it runs. Does nothing."""
+
+    def epoch_begins(self, epoch: int, batches: int) -> None: ...
+    def batch_done(self, state: State, loss: float) -> None: ...
+    def epoch_done(self, record: dict[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Result:
+    """Facts about a finished run."""
+
+    recipe: Recipe
+    summary: dict[str, Any]
+    history: list[dict[str, Any]]
+    model: Any
+
+    @property
+    def test_top1(self) -> float:
+        return self.summary["test_top1"]
+
+    @property
+    def val_top1(self) -> float:
+        return self.summary["val_top1"]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The data of a run, ready for batches."""
+
+    train: Loader
+    val: Loader | None
+    test: Loader
+    classes: tuple[str, ...]
+
+
+def load_parts(recipe: Recipe, device: torch.device) -> Parts:
+    """Selection never looks at the test set: validation is a stratified part of the training images, or a fold of them."""
+    data, train = recipe.data, recipe.train
+    source = data.source()
+    everything, test = source.read("train"), source.read("test")
+    everything = everything.take(split.fraction(everything.labels, data.fraction, data.split_seed))
+    if data.folds is not None:
+        chosen, held = split.fold(everything.labels, data.folds, data.fold, data.split_seed)
+    else:
+        chosen, held = split.validation(everything.labels, data.val_fraction, data.split_seed)
+    learn = everything.take(chosen)
+    if train.batch_size > len(learn):
+        raise ValueError(f"train.batch_size is {train.batch_size} and there are only {len(learn)} images to train on: make it smaller")
+    measured = channel_statistics(learn) if data.mean is None or data.std is None else None
+    mean, std = data.mean or (measured and measured[0]), data.std or (measured and measured[1])
+    assert mean is not None and std is not None  # noqa: PT018
+    for name, values in (("mean", mean), ("std", std)):
+        if len(values) not in (1, learn.shape[0]):
+            raise ValueError(f"data.{name} has {len(values)} values and the images {learn.shape[0]} channels: give one a channel")
+    size = learn.shape[1:] if data.resize is None else (data.resize, data.resize)
+
+    def loader(images: Images, augmentation: Augmentation = Augmentation()) -> Loader:  # noqa: B008
+        return Loader(images, train.batch_size, mean, std, size, device, augmentation)
+
+    augmentation = Augmentation(data.crop, data.flip, data.rotate)
+    return Parts(loader(learn, augmentation), loader(everything.take(held)) if len(held) else None, loader(test), learn.classes)
+
+
+def pick_device(name: str) -> torch.device:
+    if name != "auto":
+        return torch.device(name)
+    return torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def train(recipe: Recipe, out: str | Path | None = None, *, resume: bool = False, observer: Observer | None = None) -> Result:
+    """Train, choose the epoch on the validation part, read the test set once. With `out`, a run folder that can be resumed."""
+    run = _Run(recipe, None if out is None else Path(out), observer or Observer())
+    if resume:
+        run.resume()
+    return run.finish()
+
+
+class _Run:
+    def __init__(self, recipe: Recipe, folder: Path | None, observer: Observer) -> None:
+        self.recipe, self.folder, self.observer = recipe, folder, observer
+        self.device = pick_device(recipe.train.device)
+        self.parts = load_parts(recipe, self.device)
+        seeds = torch.Generator().manual_seed(recipe.train.seed)
+        torch.manual_seed(recipe.train.seed)
+        model = recipe.build(self.parts.test.images).to(self.device)
+        order, augment, features = (torch.Generator().manual_seed(int(torch.randint(2**40, (), generator=seeds))) for _ in range(3))
+        scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.train.precision == "float16")
+        self.state = State(model, make_optimizer(model, recipe.train), scaler, order, augment, features)
+        self.forward: Any = torch.compile(model) if recipe.train.compile else model
+        self.precision: torch.dtype = getattr(torch, recipe.train.precision)
+        self.weights = self._class_weights() if recipe.train.class_weights else None
+        self.best: dict[str, Tensor] | None = None
+        self.retreats = 0
+        self.snapshot: Any = None
+        if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                write_text(folder / "recipe.json", recipe.to_json())
+            except OSError as error:
+                raise ValueError(f"cannot write to {folder}: {error.strerror}; choose another folder with --out") from None
+
+    # --- the path of a run
+
+    def finish(self) -> Result:
+        train, state = self.recipe.train, self.state
+        while state.epoch < train.epochs and not self._patience_is_over():
+            try:
+                self._epoch()
+            except NotFiniteError:
+                self._go_back()
+                continue
+            except KeyboardInterrupt:
+                self._save()
+                raise
+            self._save()
+        return self._measured()
+
+    def resume(self) -> None:
+        assert self.folder is not None
+        last = self.folder / "last.safetensors"
+        if last.exists():
+            self.state.load(last)
+
+    def _epoch(self) -> None:
+        train, state, loader = self.recipe.train, self.state, self.parts.train
+        self.snapshot = copy.deepcopy((state.model.state_dict(), state.optimizer.state_dict())) if train.on_nan == "back" else None
+        before = state.order.get_state()
+        order = loader.order(state.order)
+        state.order.set_state(before)  # until the epoch is over, so that a checkpoint inside it finds the same order
+        self.observer.epoch_begins(state.epoch, len(loader))
+        state.model.train()
+        began = saved = time.perf_counter()
+        for images, labels in loader.batches(order, state.augment, state.batch):
+            rate = state.rate_factor * learning_rate(train, state.epoch + state.batch / len(loader))
+            loss = self._step(images, labels, rate)
+            state.batch += 1
+            self.observer.batch_done(state, loss)
+            whole_step = state.batch % train.accumulate == 0  # gradients that wait for more batches are not in a checkpoint
+            if self.folder is not None and whole_step and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+                saved = time.perf_counter()
+                state.seconds += saved - began
+                began = saved
+                self._save()
+        state.seconds += time.perf_counter() - began
+        loader.order(state.order)
+        self._record()
+
+    def _step(self, images: Tensor, labels: Tensor, rate: float) -> float:
+        train, state = self.recipe.train, self.state
+        for group in state.optimizer.param_groups:
+            group["lr"] = rate
+        with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
+            scores = self.forward(images)
+        scores = scores.float()
+        loss = F.cross_entropy(scores, labels, weight=self.weights, label_smoothing=train.label_smoothing)
+        value = loss.item()
+        if not torch.isfinite(loss):
+            self._complain(images, rate, value)
+        state.scaler.scale(loss / train.accumulate).backward()
+        state.sums["loss"] += value * len(labels)
+        state.sums["hits"] += float((scores.argmax(1) == labels).sum())
+        state.sums["images"] += len(labels)
+        if (state.batch + 1) % train.accumulate == 0 or state.batch + 1 == len(self.parts.train):
+            if train.clip is not None:
+                state.scaler.unscale_(state.optimizer)
+                nn.utils.clip_grad_norm_(state.model.parameters(), train.clip)
+            state.scaler.step(state.optimizer)
+            state.scaler.update()
+            state.optimizer.zero_grad(set_to_none=True)
+            state.steps += 1
+            if train.redraw_every is not None and state.steps % train.redraw_every == 0:
+                redraw(state.model, state.redraw)
+        return value
+
+    def _record(self) -> None:
+        """The epoch is over: validate, write it down, keep the best."""
+        train, state = self.recipe.train, self.state
+        sums = state.sums
+        record: dict[str, Any] = {
+            "epoch": state.epoch + 1,
+            "lr": state.optimizer.param_groups[0]["lr"],
+            "train_loss": sums["loss"] / sums["images"],
+            "train_top1": 100 * sums["hits"] / sums["images"],
+            "seconds": state.seconds,
+        }
+        if self.parts.val is not None:
+            record |= _prefixed("val", self._evaluate(self.parts.val))
+        if train.track_test:
+            record |= _prefixed("test", self._evaluate(self.parts.test))
+        record |= {name: p.item() for name, p in state.model.named_parameters() if p.numel() == 1}  # learned scalars of a mechanism
+        state.history.append(record)
+        if self._best_epoch() == len(state.history) - 1:
+            self._keep_best()
+        state.epoch, state.batch, state.seconds = state.epoch + 1, 0, 0.0
+        state.sums = dict.fromkeys(sums, 0.0)
+        self.observer.epoch_done(record)
+
+    def _measured(self) -> Result:
+        state, history = self.state, self.state.history
+        self._restore_best()
+        scores = self._evaluate(self.parts.test)
+        best = self._best_epoch()
+        size = parameters(state.model)
+        summary: dict[str, Any] = {
+            "attention": state.model.attention_expression(),
+            "data": self.recipe.data.name,
+            "seed": self.recipe.train.seed,
+            "parameters": size.all,
+            "parameters_in_modules": size.modules,
+            "train_images": len(self.parts.train.images),
+            "epochs": len(history),
+            "best_epoch": best + 1,
+            "train_seconds": sum(r["seconds"] for r in history),
+            "seconds_an_epoch": sum(r["seconds"] for r in history) / len(history),
+            **{f"val_{k}": history[best].get(f"val_{k}") for k in ("loss", "top1", "top5")},
+            **_prefixed("test", scores),
+            "per_class": scores.per_class(self.parts.classes),
+            "confusion": scores.confusion(len(self.parts.classes)),
+        }
+        if self.recipe.train.track_test:
+            summary |= {"test_max_top1": max(r["test_top1"] for r in history), "test_last_top1": history[-1]["test_top1"]}
+        if self.folder is not None:
+            write_json(self.folder / "summary.json", summary)
+        return Result(self.recipe, summary, history, state.model.eval())
+
+    # --- its parts
+
+    def _evaluate(self, loader: Loader) -> Scores:
+        return evaluate(self.state.model, loader, self.precision)
+
+    def _class_weights(self) -> Tensor:
+        counts = torch.bincount(self.parts.train.images.labels, minlength=len(self.parts.classes)).clamp(min=1)
+        return (counts.sum() / (len(counts) * counts)).float().to(self.device)
+
+    def _best_epoch(self) -> int:
+        """By the validation part; the last one where there is none."""
+        history, monitor = self.state.history, self.recipe.train.monitor
+        if self.parts.val is None:
+            return len(history) - 1
+        sign = 1 if monitor == "val_top1" else -1
+        return max(range(len(history)), key=lambda i: (sign * history[i][monitor], -i))
+
+    def _patience_is_over(self) -> bool:
+        patience = self.recipe.train.patience
+        return patience is not None and bool(self.state.history) and len(self.state.history) - 1 - self._best_epoch() >= patience
+
+    def _keep_best(self) -> None:
+        if self.folder is not None:
+            self.state.model.save_pretrained(self.folder / "best")
+        else:
+            self.best = copy.deepcopy(self.state.model.state_dict())
+
+    def _restore_best(self) -> None:
+        state = from_pretrained(self.folder / "best").state_dict() if self.folder is not None else self.best
+        assert state is not None
+        self.state.model.load_state_dict(state)
+
+    def _save(self) -> None:
+        if self.folder is None:
+            return
+        self.state.save(self.folder / "last.safetensors")
+        write_text(self.folder / "history.jsonl", "".join(json.dumps(record) + "\n" for record in self.state.history))
+
+    def _complain(self, images: Tensor, rate: float, loss: float) -> None:
+        state = self.state
+        norm = float(sum(p.grad.float().square().sum() for p in state.model.parameters() if p.grad is not None)) ** 0.5
+        raise NotFiniteError(
+            f"the loss became {loss} in epoch {state.epoch + 1}, batch {state.batch + 1}, at the rate {rate:.3g}, "
+            f"gradient norm {norm:.3g}; "
+            f"first in {first_not_finite(state.model, images)}"
+            + (f"; the last good checkpoint is {self.folder / 'last.safetensors'}" if self.folder else "")
+            + '; a smaller train.lr, train.clip or train.on_nan="back" may help'
+        )
+
+    def _go_back(self) -> None:
+        """To the beginning of the epoch, with half the rate; or give up."""
+        self.retreats += 1
+        if self.recipe.train.on_nan == "stop" or self.retreats > MOST_RETREATS:
+            raise
+        model, optimizer = self.snapshot
+        self.state.model.load_state_dict(model)
+        self.state.optimizer.load_state_dict(optimizer)
+        self.state.optimizer.zero_grad(set_to_none=True)
+        self.state.batch, self.state.sums = 0, dict.fromkeys(self.state.sums, 0.0)
+        self.state.rate_factor /= 2
+
+
+class NotFiniteError(ValueError):
+    """A loss of NaN or infinity, and where it came from."""
+
+
+def _prefixed(prefix: str, scores: Scores) -> dict[str, float]:
+    return {f"{prefix}_loss": scores.loss, f"{prefix}_top1": scores.top1, f"{prefix}_top5": scores.top5}

@@ -1,0 +1,82 @@
+"""Everything a training run is at one moment, and its way to disk and back: bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vixformer.results.files import read_tensors, write_tensors
+
+
+@dataclass
+class State:
+    model: Any
+    optimizer: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler
+    order: torch.Generator
+    """Decides the order of the images, an epoch at a time."""
+    augment: torch.Generator
+    redraw: torch.Generator
+    epoch: int = 0
+    batch: int = 0
+    """Batches of this epoch that are done."""
+    steps: int = 0
+    """Steps of the optimiser, in all."""
+    rate_factor: float = 1.0
+    """Halved each time training went back after a loss that was not finite."""
+    seconds: float = 0.0
+    sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("loss", "hits", "images"), 0.0))
+    """Of the epoch so far."""
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    GENERATORS = ("order", "augment", "redraw")
+    NUMBERS = ("epoch", "batch", "steps", "rate_factor", "seconds", "sums", "history")
+
+    def save(self, path: Path) -> None:
+        tensors = {f"model.{name}": t.contiguous() for name, t in _unshared(self.model.state_dict()).items()}
+        optimizer = self.optimizer.state_dict()
+        for number, values in optimizer["state"].items():
+            tensors |= {f"optimizer.{number}.{key}": torch.as_tensor(value) for key, value in values.items() if value is not None}
+        tensors |= {f"generator.{name}": getattr(self, name).get_state() for name in self.GENERATORS}
+        tensors["generator.torch"] = torch.get_rng_state()
+        note = {name: getattr(self, name) for name in self.NUMBERS} | {"scaler": self.scaler.state_dict()}
+        write_tensors(path, tensors, note)
+
+    def load(self, path: Path) -> None:
+        tensors, note = read_tensors(path)
+        try:
+            self._load(tensors, note)
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} does not fit this recipe: {error}") from None
+
+    def _load(self, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
+        weights = _part(tensors, "model.")
+        missing = set(_unshared(self.model.state_dict())) ^ set(weights)
+        if missing:
+            raise ValueError(f"weights differ: {', '.join(sorted(missing)[:3])}")
+        self.model.load_state_dict(weights, strict=False)
+        state: dict[int, dict[str, Any]] = {}
+        for name, tensor in _part(tensors, "optimizer.").items():
+            number, _, key = name.partition(".")
+            state.setdefault(int(number), {})[key] = tensor
+        self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
+        for name in self.GENERATORS:
+            getattr(self, name).set_state(tensors[f"generator.{name}"])
+        torch.set_rng_state(tensors["generator.torch"])
+        self.scaler.load_state_dict(note.pop("scaler"))
+        for name in self.NUMBERS:
+            setattr(self, name, note[name])
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _unshared(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A weight that several layers share once, under its first name."""
+    seen: set[int] = set()
+    return {name: t for name, t in state.items() if not t.numel() or not (t.data_ptr() in seen or seen.add(t.data_ptr()))}
