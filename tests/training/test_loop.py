@@ -212,6 +212,20 @@ def test_killed_and_resumed_it_is_the_same(tmp_path: Path) -> None:
     one_killed_life(tmp_path, kills=3, seconds=6.0, epochs=4)
 
 
+def test_ctrl_c_saves_at_the_end_of_a_step_and_can_be_resumed(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.json"
+    recipe.write_text(tiny(epochs=3, fraction=0.1).to_json())
+    subprocess.run([sys.executable, "-c", RUN, str(recipe), str(tmp_path / "whole")], check=True)
+    process = start(recipe, tmp_path / "cut")
+    while not (tmp_path / "cut" / "last.safetensors").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=60)
+    assert b"KeyboardInterrupt" in complaint
+    killed_until_done(recipe, tmp_path / "cut", 0, 0.0)
+    same_weights(tmp_path / "whole", tmp_path / "cut")
+
+
 @pytest.mark.slow
 def test_thirty_kills(tmp_path: Path) -> None:
     one_killed_life(tmp_path, kills=30, seconds=6.0, epochs=12)

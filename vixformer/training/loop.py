@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import signal
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,6 +126,7 @@ class _Run:
         self.weights = self._class_weights() if recipe.train.class_weights else None
         self.best: dict[str, Tensor] | None = None
         self.retreats = 0
+        self.interrupt = _Interrupt()
         self.snapshot: Any = None
         if folder is not None:
             try:
@@ -135,6 +138,11 @@ class _Run:
     # --- the path of a run
 
     def finish(self) -> Result:
+        with self.interrupt:
+            self._all_epochs()
+        return self._measured()
+
+    def _all_epochs(self) -> None:
         train, state = self.recipe.train, self.state
         while state.epoch < train.epochs and not self._patience_is_over():
             try:
@@ -146,7 +154,6 @@ class _Run:
                 self._save()
                 raise
             self._save()
-        return self._measured()
 
     def resume(self) -> None:
         assert self.folder is not None
@@ -174,6 +181,9 @@ class _Run:
                 state.seconds += saved - began
                 began = saved
                 self._save()
+            if self.interrupt.asked and whole_step:
+                state.seconds += time.perf_counter() - began
+                raise KeyboardInterrupt
         state.seconds += time.perf_counter() - began
         loader.order(state.order)
         self._record()
@@ -316,6 +326,27 @@ class _Run:
         self.state.optimizer.zero_grad(set_to_none=True)
         self.state.batch, self.state.sums = 0, dict.fromkeys(self.state.sums, 0.0)
         self.state.rate_factor /= 2
+
+
+class _Interrupt:
+    """Ctrl-C waits for the end of a step, where everything agrees and can be stored; a second one does not wait."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.previous: Any = None
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self.previous = signal.signal(signal.SIGINT, self._note)
+
+    def __exit__(self, *_: object) -> None:
+        if self.previous is not None:
+            signal.signal(signal.SIGINT, self.previous)
+
+    def _note(self, *_: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
 
 
 class NotFiniteError(ValueError):
