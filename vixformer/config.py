@@ -104,7 +104,6 @@ class Train:
     """A loss that is not finite: stop, or go back to the last good checkpoint with half the rate."""
     compile: bool = False
     device: str = "auto"
-    loggers: tuple[Literal["csv", "tensorboard", "mlflow", "wandb"], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

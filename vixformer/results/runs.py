@@ -35,8 +35,7 @@ def content(recipe: Recipe, digest: str) -> str:
     """What a run is known by: the resolved recipe with its seed, the data, the version of the code. Where files lie does not count."""
     values = recipe.to_dict()
     values["data"].pop("root")
-    for name in ("device", "loggers"):
-        values["train"].pop(name)
+    values["train"].pop("device")
     return hashlib.sha256(json.dumps([values, digest, __version__], sort_keys=True).encode()).hexdigest()[:12]
 
 
