@@ -1,4 +1,4 @@
-"""The main job: several recipes under one protocol, every seed or fold, and one table."""
+"""The main job: several recipes under one protocol, over seeds, and one table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMED_BATCH = 64
 
 @dataclass(frozen=True)
 class Row:
-    """One recipe over its seeds or folds."""
+    """One recipe over its seeds."""
 
     name: str
     attention: str

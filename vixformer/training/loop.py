@@ -24,6 +24,7 @@ from vixformer.data.loader import Augmentation, Loader, channel_statistics
 from vixformer.measure.accuracy import Scores, evaluate
 from vixformer.measure.cost import parameters
 from vixformer.results.files import write_json, write_text
+from vixformer.results.runs import BEST, HISTORY, LAST, RECIPE, SUMMARY
 from vixformer.training.faults import first_not_finite
 from vixformer.training.optim import learning_rate, make_optimizer
 from vixformer.training.state import State
@@ -131,7 +132,7 @@ class _Run:
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                write_text(folder / "recipe.json", recipe.to_json())
+                write_text(folder / RECIPE, recipe.to_json())
             except OSError as error:
                 raise ValueError(f"cannot write to {folder}: {error.strerror}; choose another folder with --out") from None
 
@@ -157,7 +158,7 @@ class _Run:
 
     def resume(self) -> None:
         assert self.folder is not None
-        last = self.folder / "last.safetensors"
+        last = self.folder / LAST
         if last.exists():
             self.state.load(last)
 
@@ -263,7 +264,7 @@ class _Run:
         if self.recipe.train.track_test:
             summary |= {"test_max_top1": max(r["test_top1"] for r in history), "test_last_top1": history[-1]["test_top1"]}
         if self.folder is not None:
-            write_json(self.folder / "summary.json", summary)
+            write_json(self.folder / SUMMARY, summary)
         return Result(self.recipe, summary, history, state.model.eval())
 
     # --- its parts
@@ -289,20 +290,20 @@ class _Run:
 
     def _keep_best(self) -> None:
         if self.folder is not None:
-            self.state.model.save_pretrained(self.folder / "best")
+            self.state.model.save_pretrained(self.folder / BEST)
         else:
             self.best = copy.deepcopy(self.state.model.state_dict())
 
     def _restore_best(self) -> None:
-        state = from_pretrained(self.folder / "best").state_dict() if self.folder is not None else self.best
+        state = from_pretrained(self.folder / BEST).state_dict() if self.folder is not None else self.best
         assert state is not None
         self.state.model.load_state_dict(state)
 
     def _save(self) -> None:
         if self.folder is None:
             return
-        self.state.save(self.folder / "last.safetensors")
-        write_text(self.folder / "history.jsonl", "".join(json.dumps(record) + "\n" for record in self.state.history))
+        self.state.save(self.folder / LAST)
+        write_text(self.folder / HISTORY, "".join(json.dumps(record) + "\n" for record in self.state.history))
 
     def _complain(self, images: Tensor, rate: float, loss: float) -> None:
         state = self.state
@@ -311,7 +312,7 @@ class _Run:
             f"the loss became {loss} in epoch {state.epoch + 1}, batch {state.batch + 1}, at the rate {rate:.3g}, "
             f"gradient norm {norm:.3g}; "
             f"first in {first_not_finite(state.model, images)}"
-            + (f"; the last good checkpoint is {self.folder / 'last.safetensors'}" if self.folder else "")
+            + (f"; the last good checkpoint is {self.folder / LAST}" if self.folder else "")
             + '; a smaller train.lr, train.clip or train.on_nan="back" may help'
         )
 
