@@ -28,8 +28,8 @@ bench: setup  ## four minutes, with nothing else running: ours beside the peers;
 	$(BIN)/python -m benchmarks.attention --write docs/speed.md
 	$(BIN)/python -m benchmarks.tokens --write docs/speed.svg
 
-demo: setup
-	$(BIN)/vix demo
+demo: setup  ## under four minutes: trains seven attentions on images in the package, and prints a table
+	$(BIN)/vix compare
 
 clean:
 	rm -rf .venv

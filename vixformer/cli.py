@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from vixformer.registry import pick
-from vixformer.terminal import Nothing, count, megabytes, read, say, table
+from vixformer.terminal import Nothing, comparison, count, markdown, megabytes, read, say, table
 from vixformer.version import __version__
 
 
@@ -76,15 +76,16 @@ def show(args: Sequence[str]) -> None:
     )
 
 
-def demo(args: Sequence[str]) -> None:
+def overview(args: Sequence[str]) -> None:
     """build a model of every mechanism; table of tokens, parameters, multiply-adds and milliseconds"""
-    read(Nothing, args, "demo")
-    from vixformer.measure.overview import every_attention, overview
+    read(Nothing, args, "overview")
+    from vixformer.measure.overview import every_attention
+    from vixformer.measure.overview import overview as measured
 
     batch = 8
     say(f"ViTs for 32 x 32 images, width 128, depth 4, 4 heads; patches of 4 and of 1; times for {batch} images, inference, min of n")
     with Console(stderr=True).status("building and timing"):
-        rows = overview(every_attention(), batch=batch)
+        rows = measured(every_attention(), batch=batch)
     exact = {row.tokens: row.ms for row in rows if row.attention == "softmax"}
     table(
         ("attention", "tokens", "parameters", "multiply-adds", "ms", "x exact"),
@@ -120,8 +121,6 @@ def recipes(args: Sequence[str]) -> None:
 
 def train(args: Sequence[str]) -> None:
     """RECIPE [--train.epochs 3 ...] [--out DIR] | --resume RUN: train one recipe, by name or from a JSON file"""
-    from vixformer.config import Recipe, recipe_from_dict
-    from vixformer.recipes import load_recipe
     from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
     from vixformer.terminal import Watch
     from vixformer.training.loop import train as run
@@ -134,7 +133,7 @@ def train(args: Sequence[str]) -> None:
         if not words or words[0].startswith("-"):
             raise ValueError('which recipe? write "vix train quick/exact"; "vix recipes" lists them')
         name, *options = words
-        recipe = recipe_from_dict(read(Recipe, options, f"train {name}", default=load_recipe(name)).to_dict(), name)
+        recipe = _recipe(name, options, "train")
         source = recipe.data.source()
         digest = data_digest(source.read("train"), source.read("test"))
         folder = folder_of(Path(out), Path(name).name if name.endswith(".json") else name, recipe, digest)
@@ -151,51 +150,62 @@ def train(args: Sequence[str]) -> None:
 
 
 def compare(args: Sequence[str]) -> None:
-    """RECIPES... [--seeds 3] [--epochs E] [--data NAME] [--out DIR]: train several under one protocol, and a table"""
-    from vixformer.config import Recipe
-    from vixformer.recipes import list_recipes, load_recipe
+    """[RECIPES...] [--seeds 3] [--folds 5] [--epochs E] [--data NAME] [--out DIR]: train several under one protocol, and a table"""
+    from vixformer.recipes import list_recipes
+    from vixformer.results.files import write_text
     from vixformer.terminal import Watch
     from vixformer.training.compare import compare as run
 
     words = list(args)
-    out, seeds, epochs, data = (_take(words, f"--{name}") for name in ("out", "seeds", "epochs", "data"))
+    out, seeds, folds, epochs, data = (_take(words, f"--{name}") for name in ("out", "seeds", "folds", "epochs", "data"))
     again = "--again" in words
     words = [word for word in words if word != "--again"]
-    names = [name for word in words or ["quick/*"] for name in (list_recipes(word) or [word])]
-    chosen: dict[str, Recipe] = {}
-    for name in names:
-        r = load_recipe(name)
-        epochs_and_data = {"epochs": _whole(epochs, "--epochs")} if epochs else {}, {"name": data} if data else {}
-        chosen[name] = dataclasses.replace(
-            r, train=dataclasses.replace(r.train, **epochs_and_data[0]), data=dataclasses.replace(r.data, **epochs_and_data[1])
-        )
-    folder = out or "runs"
+    at = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+    options = [*words[at:], *(["--train.epochs", epochs] if epochs else []), *(["--data.name", data] if data else [])]
+    names = [name for word in words[:at] or ["quick/*"] for name in (list_recipes(word) or [word])]
+    chosen = {name: _recipe(name, options, "compare") for name in names}
+    folder = Path(out or "runs")
     with Watch("compare", None, f"vix compare {' '.join(args)}") as watch:
-        rows = run(chosen, folder, seeds=_whole(seeds or "1", "--seeds"), again=again, observer=watch.next)
-    exact = next((r for r in rows if r.attention == "softmax"), rows[0])
-    table(
-        ("model", "attention", "parameters", "top-1 %", "train s", "inference ms", "kept, MiB", "x train", "x inference", "x kept"),
-        [
-            (
-                r.name,
-                r.attention,
-                count(r.parameters),
-                str(r.test_top1),
-                f"{r.train_seconds.mean:.0f}",
-                f"{r.inference_ms:.1f}",
-                f"{r.kept / 2**20:.2f}",
-                f"{r.train_seconds.mean / exact.train_seconds.mean:.2f}",
-                f"{r.inference_ms / exact.inference_ms:.2f}",
-                f"{r.kept / exact.kept:.2f}",
-            )
-            for r in rows
-        ],
-    )
-    runs = rows[0].runs
-    seeds_said = "one seed, so differences of a point or two are noise" if runs == 1 else f"mean ± standard deviation over {runs} seeds"
-    say(f"Test top-1 at the epoch chosen on validation, {seeds_said}.")
-    say(f"Inference of 64 images, min of n; kept for backward an image; x is relative to {exact.name}.")
-    say(f"Runs are in {folder}/.")
+        many = None if folds is None else _whole(folds, "--folds", least=2)
+        rows = run(chosen, folder, seeds=_whole(seeds or "1", "--seeds"), folds=many, again=again, observer=watch.next)
+    columns, cells, notes = comparison(rows)
+    table(columns, cells)
+    for note in notes:
+        say(note)
+    write_text(folder / "compare.md", markdown(columns, cells) + "\n" + "\n".join(notes) + "\n")
+    say(f"This table is in {folder / 'compare.md'}, the runs beside it.")
+
+
+def runs(args: Sequence[str]) -> None:
+    """[DIR]: what is in a folder of runs, finished or not"""
+    from vixformer.results.runs import list_runs
+
+    folder = Path(args[0] if args else "runs")
+    found = list_runs(folder)
+    if not found:
+        raise ValueError(f'{folder} has no runs: "vix train quick/exact --out {folder}" makes one')
+    rows = []
+    for run in found:
+        s = run.summary
+        state = ("", "", "", "", "") if s is None else _summarised(s)
+        epochs = f"{len(run.history())} of {run.recipe.train.epochs}"
+        rows.append((run.folder.name, run.recipe.data.name, "done" if s else "not finished", epochs, *state))
+    table(("run", "data", "state", "epochs", "parameters", "top-1 %", "train s", "inference ms", "memory, MiB"), rows)
+
+
+def _summarised(s: dict[str, Any]) -> tuple[str, ...]:
+    inference = f"{s['inference_ms_mean']:.1f} ± {s['inference_ms_sd']:.1f}" if "inference_ms_mean" in s else ""
+    memory = f"{s['peak_train_mb']:.0f}" if "peak_train_mb" in s else ""
+    return count(s["parameters"]), f"{s['test_top1']:.2f}", f"{s['train_seconds']:.0f}", inference, memory
+
+
+def _recipe(name: str, options: Sequence[str], command: str) -> Any:
+    """A recipe with the flags that override parts of it."""
+    from vixformer.config import Recipe, recipe_from_dict
+    from vixformer.recipes import load_recipe
+
+    recipe = load_recipe(name)
+    return recipe_from_dict(read(Recipe, options, f"{command} {name}", default=recipe).to_dict(), name) if options else recipe
 
 
 def data(args: Sequence[str]) -> None:
@@ -244,21 +254,22 @@ def _take(words: list[str], flag: str) -> str | None:
     return value
 
 
-def _whole(text: str, flag: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise ValueError(f"{flag} must be a whole number of at least 1, not {text}")
+def _whole(text: str, flag: str, least: int = 1) -> int:
+    if not text.isdigit() or int(text) < least:
+        raise ValueError(f"{flag} must be a whole number of at least {least}, not {text}")
     return int(text)
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "compare": compare,
     "train": train,
+    "runs": runs,
     "recipes": recipes,
     "data": data,
     "models": models,
     "attentions": attentions,
     "show": show,
-    "demo": demo,
+    "overview": overview,
 }
 
 

@@ -102,6 +102,10 @@ class Train:
     """Also record the test set every epoch, in columns of their own that never choose anything."""
     on_nan: Literal["stop", "back"] = "stop"
     """A loss that is not finite: stop, or go back to the last good checkpoint with half the rate."""
+    loggers: tuple[Literal["csv", "tensorboard", "mlflow", "wandb"], ...] = ()
+    """Where else the history goes, beside the run folder."""
+    measure: bool = True
+    """At the end, time inference and find the peak of memory: a few seconds."""
     compile: bool = False
     device: str = "auto"
 

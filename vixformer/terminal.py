@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tyro
@@ -29,6 +29,7 @@ from rich.table import Table
 
 from vixformer.config import Recipe
 from vixformer.registry import checked
+from vixformer.training.compare import Row
 from vixformer.training.loop import Observer
 from vixformer.training.state import State
 
@@ -90,31 +91,63 @@ def say(text: str) -> None:
         console().print(text, markup=False, soft_wrap=True)
 
 
+WORDS = {
+    "model",
+    "attention",
+    "run",
+    "recipe",
+    "data",
+    "data set",
+    "state",
+    "here",
+    "what it is",
+    "train + test",
+    "kernel=",
+    "options and defaults",
+}
+"""Columns of text; the others are of numbers, and end where their neighbours end."""
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [columns, ["---" if column in WORDS else "--:" for column in columns], *rows]
+    return "".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |\n" for line in lines)
+
+
+def comparison(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], list[str]]:
+    """Columns, rows and what to know about them, relative to the first model of exact attention alone, or else to the first."""
+    exact = next((r for r in rows if r.attention == "softmax"), rows[0])
+    folds, seeds = rows[0].folds, rows[0].seeds
+    columns: dict[str, Callable[[Row], str]] = {
+        "model": lambda r: r.name,
+        "attention": lambda r: r.attention,
+        "parameters": lambda r: count(r.parameters),
+        "top-1 %": lambda r: str(r.test_top1),
+        "validation %": lambda r: str(r.val_top1 or ""),
+        "train s": lambda r: f"{r.train_seconds.mean:.0f}",
+        "inference ms": lambda r: f"{r.inference.min:.1f}",
+        "memory, MiB": lambda r: "" if r.peak is None else f"{r.peak:.0f}",
+        "kept, MiB": lambda r: f"{r.kept / 2**20:.2f}",
+        "x train": lambda r: f"{r.train_seconds.mean / exact.train_seconds.mean:.2f}",
+        "x inference": lambda r: f"{r.inference.min / exact.inference.min:.2f}",
+        "x memory": lambda r: "" if r.peak is None or exact.peak is None else f"{r.peak / exact.peak:.2f}",
+    }
+    if folds is None:
+        del columns["validation %"]
+    over = "one seed, so differences of a point or two are noise" if seeds == 1 else f"mean ± standard deviation over {seeds} seeds"
+    if folds is not None:
+        over = f"mean ± standard deviation over {folds} folds" + (f" of {seeds} seeds" if seeds > 1 else ", one seed")
+    notes = [
+        f"Test top-1 at the epoch chosen on validation, {over}.",
+        "Inference of 64 images, min of n, all models in turn; memory is the peak of a training step above the process before it, "
+        f"kept is for backward, an image; x is relative to {exact.name}.",
+    ]
+    return list(columns), [[cell(row) for cell in columns.values()] for row in rows], notes
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], grid: bool = False) -> None:
     grid_of = Table(box=box.SIMPLE_HEAD, show_lines=grid)
-    numbers = {
-        "top-1 %",
-        "train s",
-        "inference ms",
-        "kept, MiB",
-        "x train",
-        "x inference",
-        "x kept",
-        "epochs",
-        "batch",
-        "rate",
-        "tokens",
-        "parameters",
-        "in modules",
-        "multiply-adds",
-        "of the mechanism",
-        "kept for backward",
-        "ms",
-        "x exact",
-        "layer",
-    }
     for column in columns:
-        grid_of.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+        grid_of.add_column(column, justify="left" if column in WORDS else "right", overflow="fold")
     for row in rows:
         grid_of.add_row(*(cell.replace("[", r"\[") for cell in row))
     console().print(grid_of)

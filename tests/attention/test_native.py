@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.attention.cases import build, core_of, distance
 from vixformer import create_attention
 from vixformer.attention import native
 
+KERNELS = ["relu", "relu, total_eps=0.01, scale=half", "softmax", "softmax, eps=0", "gaussian", "gaussian, eps=0"]
 compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 
 
@@ -42,29 +44,77 @@ def test_nystrom_equals_the_reference(n: int, options: str, landmarks: int) -> N
 @compiler
 @pytest.mark.parametrize("n", [1, 17, 95, 96, 97, 197, 800])
 @pytest.mark.parametrize("features", [1, 16, 24, 64, 110])
-@pytest.mark.parametrize("kernel", ["relu", "relu, total_eps=0.01, scale=half", "softmax", "softmax, eps=0", "gaussian", "gaussian, eps=0"])
+@pytest.mark.parametrize("kernel", KERNELS)
 @torch.no_grad()
 def test_linear_attention_equals_the_reference(n: int, features: int, kernel: str) -> None:
     core = core_of(build(f"performer(kernel={kernel}, features={features})", n, dim=64, heads=2))
     q, k, v = (1.5 * torch.randn(3, 2, n, 32) for _ in range(3))
     k[1] *= 4  # the largest key is not in the first block, and one image is unlike the others
     k[:, :, n // 2] *= 2
-    assert core.native(q, k, v) is not None  # pyright: ignore
+    assert native.linear_attention(q, k, v, core.native_map()) is not None  # pyright: ignore
     assert distance(core(q, k, v), core.reference(q, k, v)) <= 1e-5
 
 
 @compiler
+@pytest.mark.parametrize("n", [1, 17, 97, 200])
+@pytest.mark.parametrize("features", [1, 24, 64])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_gradients_of_linear_attention_are_those_of_the_reference(n: int, features: int, kernel: str) -> None:
+    core = core_of(build(f"performer(kernel={kernel}, features={features})", n, dim=64, heads=2))
+    q, k, v = (torch.randn(2, 2, n, 32) for _ in range(3))
+    k[1] *= 3
+    grad = torch.randn(2, 2, n, 32)
+    found = core.attend_backward(q, k, v, None, grad)  # pyright: ignore
+    assert found is not None
+    inputs = q, k, v = [t.double().requires_grad_() for t in (q, k, v)]
+    expected = torch.autograd.grad(core.reference(q, k, v), inputs, grad.double())
+    for ours, right in zip(found, expected, strict=True):
+        assert distance(ours, right) <= 1e-4  # one feature that is mostly eps: float32 has no more
+
+
+@compiler
+def test_training_takes_the_compiled_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or nothing above would say anything about training."""
+    called: list[str] = []
+    plain = native._call
+    monkeypatch.setattr(native, "_call", lambda name, *args: (called.append(name), plain(name, *args))[1])
+    for word in ("softmax", "performer(kernel=relu, features=16)", "performer(features=16)", "linformer(rank=5)"):
+        create_attention(word, dim=32, num_heads=2, num_tokens=20)(torch.randn(2, 20, 32, requires_grad=True)).sum().backward()
+    assert called == [*["exact", "exact_backward"], *["linear_attention", "linear_attention_backward"] * 2, *["exact", "exact_backward"]]
+
+
+@compiler
 @pytest.mark.parametrize("n", [1, 17, 96, 97, 385, 800])
-@pytest.mark.parametrize("rank", [16, 64])
-@torch.no_grad()
-def test_few_keys_equal_exact_attention(n: int, rank: int) -> None:
-    q, k, v = torch.randn(2, n, 3, 32).transpose(1, 2), torch.randn(2, 3, rank, 32), torch.randn(2, rank, 3, 32).transpose(1, 2)
-    out = native.few_keys(q, k, v)
+@pytest.mark.parametrize("keys", [1, 7, 16, 50, 64, 197])
+def test_exact_attention_and_its_gradients(n: int, keys: int) -> None:
+    q, k, v = torch.randn(2, n, 3, 32).transpose(1, 2), 2 * torch.randn(2, 3, keys, 32), torch.randn(2, keys, 3, 32).transpose(1, 2)
+    grad = torch.randn(2, 3, n, 32)
+    ours, right = ([t.to(kind, copy=True).requires_grad_() for t in (q, k, v)] for kind in (torch.float32, torch.float64))
+    out, expected = native.exact(*ours), F.scaled_dot_product_attention(right[0], right[1], right[2])
     assert out is not None
-    assert distance(out, torch.nn.functional.scaled_dot_product_attention(q, k, v)) <= 1e-5
-    core = core_of(build(f"linformer(rank={rank})", n, dim=96, heads=3))
-    q, k, v = (torch.randn(2, 3, n, 32) for _ in range(3))
-    assert distance(core(q, k, v), core.reference(q, k, v)) <= 1e-5
+    assert distance(out, expected) <= 1e-5
+    found, sought = torch.autograd.grad(out, ours, grad), torch.autograd.grad(expected, right, grad.double())
+    for one, other in zip(found, sought, strict=True):
+        assert distance(one, other) <= 2e-5
+    with torch.no_grad():
+        inference = native.exact(q, k, v)
+    assert inference is not None
+    assert torch.equal(inference, out)
+
+
+@compiler
+def test_exact_attention_of_large_scores_and_shared_keys() -> None:
+    q = (40 * torch.randn(2, 4, 50, 16)).requires_grad_()
+    kv = torch.randn(2, 1, 50, 16).requires_grad_()
+    shared = kv.expand(2, 4, 50, 16)
+    out, expected = native.exact(q, shared, shared), F.scaled_dot_product_attention(q, shared, shared)
+    assert out is not None
+    assert distance(out, expected) <= 1e-5
+    found, sought = (torch.autograd.grad(o.square().sum(), [q, kv]) for o in (out, expected))
+    for one, other in zip(found, sought, strict=True):
+        assert distance(one, other) <= 1e-4
+    q.data[0, 0, 0, 0] = torch.nan
+    assert native.exact(q, shared, shared)[0, 0, 0].isnan().all()  # pyright: ignore
 
 
 @compiler
@@ -72,8 +122,7 @@ def test_few_keys_equal_exact_attention(n: int, rank: int) -> None:
 @pytest.mark.parametrize("kernel", ["cosh", "angular", "matrix", "exp", "gelu"])
 def test_other_kernels_are_left_to_torch(kernel: str) -> None:
     core = core_of(build(f"performer(kernel={kernel}, features=16)", 20, dim=32, heads=2))
-    q = torch.randn(1, 2, 20, 16)
-    assert core.native(q, q, q) is None  # pyright: ignore
+    assert core.native_map() is None  # pyright: ignore
 
 
 @compiler

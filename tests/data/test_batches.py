@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import os
+import resource
+from pathlib import Path
+
 import pytest
 import torch
 
 from vixformer.data import split
-from vixformer.data.augment import crop_and_flip, resize, rotate, to_float
+from vixformer.data.augment import crop_and_flip, normalise, resize, rotate
 from vixformer.data.base import Images
+from vixformer.data.cache import mapped
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
 
 
@@ -55,13 +61,22 @@ def test_rotation_turns_and_keeps_the_middle() -> None:
     assert (rotate(square, 5.0, generator()) - square).abs().mean() < 0.2
 
 
+def test_what_comes_in_at_a_corner_is_black() -> None:
+    """And not grey, which zero would be after normalisation."""
+    black = Images.all(torch.zeros(8, 1, 28, 28, dtype=torch.uint8), torch.zeros(8, dtype=torch.int64), ("a",))
+    loader = Loader(black, 8, (0.5,), (0.5,), (28, 28), torch.device("cpu"), Augmentation(crop=4, rotate=20.0))
+    (batch,) = loader.batches(loader.order(generator()), generator())
+    assert torch.allclose(batch[0], torch.tensor(-1.0))
+
+
 def test_normalisation_and_resize() -> None:
-    x = to_float(pixels(), (0.5, 0.4, 0.3), (0.2, 0.25, 0.5))
+    x = normalise(pixels(), (0.5, 0.4, 0.3), (0.2, 0.25, 0.5))
     expected = (pixels().float() / 255 - torch.tensor([0.5, 0.4, 0.3]).view(3, 1, 1)) / torch.tensor([0.2, 0.25, 0.5]).view(3, 1, 1)
     assert torch.allclose(x, expected, atol=1e-5)
     assert resize(x, (72, 72)).shape[-2:] == (72, 72)
-    noise = torch.randn(2, 3, 4, 4)
-    assert to_float(noise, (0.5,), (0.5,)) is noise
+    noise = Images.all(torch.randn(4, 3, 12, 12), torch.arange(4), tuple("abcd"))
+    loader = Loader(noise, 4, (0.5,), (0.5,), (12, 12), torch.device("cpu"))
+    assert torch.equal(next(loader.plain())[0], noise.pixels)
 
 
 def test_statistics() -> None:
@@ -97,11 +112,31 @@ def test_loaders_augment_training_and_nothing_else() -> None:
     assert len(loader) == 3
     plain = list(loader.plain())
     assert [len(labels) for _, labels in plain] == [4, 4, 2]
-    assert torch.equal(torch.cat([x for x, _ in plain]), to_float(images.pixels, (0.5,), (0.5,)))
+    assert torch.equal(torch.cat([x for x, _ in plain]), normalise(images.pixels, (0.5,), (0.5,)))
     order = loader.order(generator())
     batches = list(loader.batches(order, generator()))
     assert sorted(torch.cat([labels for _, labels in batches]).tolist()) == list(range(10))
-    assert not torch.equal(batches[0][0], to_float(images.pixels[order[:4]], (0.5,), (0.5,)))
+    assert not torch.equal(batches[0][0], normalise(images.pixels[order[:4]], (0.5,), (0.5,)))
     later = list(loader.batches(order, generator(), start=2))
     assert len(later) == 1
     assert torch.equal(later[0][1], batches[2][1])
+
+
+def test_a_set_larger_than_memory_streams(tmp_path: Path) -> None:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    shape = (2 * memory // (3 * 64 * 64), 3, 64, 64)
+    with (tmp_path / "images.u8").open("wb") as file:
+        file.truncate(math.prod(shape))  # a file of holes takes no room on disk
+        file.seek(5 * 3 * 64 * 64)
+        file.write(bytes([200]) * (3 * 64 * 64))
+    images = Images.all(mapped(tmp_path / "images.u8", shape), torch.arange(shape[0]) % 10, tuple("abcdefghij"))
+    loader = Loader(images, 64, (0.5,), (0.5,), (64, 64), torch.device("cpu"), Augmentation(crop=4, flip=True))
+    order = loader.order(generator())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for i, (batch, _) in enumerate(loader.batches(order, generator())):
+        assert batch.shape == (64, 3, 64, 64)
+        if i == 5:
+            break
+    channel_statistics(images, most=200)
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < memory / 8
+    assert images.pixels[5].float().mean() == 200

@@ -6,7 +6,10 @@ import gzip
 import os
 import pickle
 import random
+import resource
 import struct
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import pytest
 import torch
 from PIL import Image
 
+from vixformer.config import Data
 from vixformer.data.base import DataSet, Images, data_root
 from vixformer.data.cifar import CIFAR10, CIFAR100
 from vixformer.data.folder import Folder, TinyImageNet
@@ -168,35 +172,6 @@ def test_a_pickle_that_wants_to_run_code_does_not(tmp_path: Path) -> None:
             CIFAR10(tmp_path).read("test")
 
 
-def test_fuzzed_files_are_refused_or_read(tmp_path: Path) -> None:
-    """No mutation leads to anything but images or one sentence."""
-    rng = random.Random(0)
-    write_cifar(tmp_path, CIFAR10, python=True, count=2)
-    path = tmp_path / CIFAR10.python / "test_batch"
-    originals = {"pickle": path.read_bytes(), "idx": idx(np.zeros((3, 28, 28))), "gz": gzip.compress(idx(np.zeros((3, 28, 28))))}
-    for kind, original in originals.items():
-        for _ in range(200):
-            data = bytearray(original)
-            for _ in range(rng.randint(1, 8)):
-                at = rng.randrange(len(data))
-                change = rng.randrange(3)
-                if change == 0:
-                    data[at] = rng.randrange(256)
-                elif change == 1:
-                    del data[at : at + rng.randint(1, 40)]
-                else:
-                    data[at:at] = rng.randbytes(rng.randint(1, 8))
-                data = data or bytearray(b"x")
-            try:
-                if kind == "pickle":
-                    path.write_bytes(data)
-                    CIFAR10(tmp_path).read("test")
-                else:
-                    read_idx(path, bytes(data), 3)
-            except ValueError as error:
-                assert "\n" not in str(error)[:80]  # noqa: PT017
-
-
 def picture(path: Path, size: tuple[int, int] = (64, 64), mode: str = "RGB", colour: int = 90) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new(mode, size, colour if mode == "L" else (colour, 10, 200)).save(path)
@@ -219,6 +194,53 @@ def write_tiny(root: Path) -> Path:
     (home / "words.txt").write_text("n01\tgoldfish, Carassius\nn02\ttench\n")
     (home / "val" / "val_annotations.txt").write_text("val_0.JPEG\tn01\t0\t0\t1\t1\nval_1.JPEG\tn02\t0\t0\t1\t1\n")
     return home
+
+
+def mutated(original: bytes, rng: random.Random) -> bytes:
+    data = bytearray(original)
+    for _ in range(rng.randint(1, 8)):
+        at = rng.randrange(len(data))
+        change = rng.randrange(3)
+        if change == 0:
+            data[at] = rng.randrange(256)
+        elif change == 1:
+            del data[at : at + rng.randint(1, 40)]
+        else:
+            data[at:at] = rng.randbytes(rng.randint(1, 8))
+        data = data or bytearray(b"x")
+    return bytes(data)
+
+
+@pytest.mark.parametrize("kind", ["pickle", "binary", "idx", "gz", "jpeg", "annotations"])
+@pytest.mark.usefixtures("cache")
+def test_500_mutations_are_refused_or_read(kind: str, tmp_path: Path) -> None:
+    """Images or one sentence; never a traceback, a hang or a lot of memory."""
+    rng = random.Random(kind)
+    home = write_tiny(tmp_path)
+    write_cifar(tmp_path, CIFAR10, python=kind == "pickle", count=2)
+    path, read = {
+        "pickle": (tmp_path / CIFAR10.python / "test_batch", lambda: CIFAR10(tmp_path).read("test")),
+        "binary": (tmp_path / CIFAR10.binary / "test_batch.bin", lambda: CIFAR10(tmp_path).read("test")),
+        "idx": (tmp_path / "idx", lambda: read_idx(path, path.read_bytes(), 3)),
+        "gz": (tmp_path / "idx.gz", lambda: read_idx(path, path.read_bytes(), 3)),
+        "jpeg": (home / "val" / "images" / "val_1.JPEG", lambda: TinyImageNet(tmp_path).read("test")),
+        "annotations": (home / "val" / "val_annotations.txt", lambda: TinyImageNet(tmp_path).read("test")),
+    }[kind]
+    if kind in ("idx", "gz"):
+        path.write_bytes(idx(np.zeros((3, 28, 28))) if kind == "idx" else gzip.compress(idx(np.zeros((3, 28, 28)))))
+    original = path.read_bytes()
+    memory, began, refused = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic(), 0
+    for _ in range(500):
+        path.write_bytes(mutated(original, rng))
+        try:
+            read()
+        except ValueError as error:
+            refused += 1
+            assert str(path.parent) in str(error)  # noqa: PT017
+            assert "\n" not in str(error)[:80]  # noqa: PT017
+    assert refused > 20
+    assert time.monotonic() - began < 60
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 300 * 1024
 
 
 @pytest.mark.usefixtures("cache")
@@ -291,13 +313,32 @@ def test_synthetic_images_are_noise() -> None:
     assert images.pixels[:20].std().item() == pytest.approx(1, abs=0.01)
 
 
-def test_the_hub_says_what_it_needs() -> None:
-    hub = Hub(Path("nowhere"))
-    try:
-        import datasets  # noqa: F401  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        with pytest.raises(ValueError, match="pip install datasets"):
-            hub.read("train")
+def test_the_hub_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="write hub:owner/name"):
+        Hub(Path("nowhere")).read("train")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ValueError, match="pip install datasets"):
+        Hub(Path("nowhere")).read("train")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_data_set_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package `datasets` reads a folder as it reads the hub."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    features = datasets.Features({"img": datasets.Image(), "label": datasets.ClassLabel(names=["cat", "dog"])})
+    for part, count in (("train", 5), ("validation", 2)):
+        pictures = [Image.new("L" if i == 0 else "RGB", (8, 6), 40 * i if i == 0 else (40 * i, 0, 9)) for i in range(count)]
+        rows = {"img": pictures, "label": [i % 2 for i in range(count)]}
+        datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "set" / f"{part}.parquet")
+    hub = Data(name=f"hub:{tmp_path / 'set'}").source()
+    images = hub.read("train")
+    assert images.shape == (3, 6, 8)
+    assert images.labels.tolist() == [0, 1, 0, 1, 0]
+    assert images.classes == ("cat", "dog")
+    assert images.pixels[3, :, 0, 0].tolist() == [120, 0, 9]
+    assert len(hub.read("test")) == 2
+    assert Data(name=f"hub:{tmp_path / 'set'}", resize=4).source().read("test").shape == (3, 4, 4)
 
 
 def test_parts_share_their_pixels() -> None:

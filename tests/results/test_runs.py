@@ -10,6 +10,7 @@ import pytest
 from vixformer.config import Data
 from vixformer.recipes import load_recipe
 from vixformer.results.runs import column, content, data_digest, list_runs, read_run, spread
+from vixformer.terminal import comparison
 from vixformer.training.compare import compare
 from vixformer.training.loop import Observer
 
@@ -17,7 +18,7 @@ from vixformer.training.loop import Observer
 def quick(name: str) -> tuple[str, object]:
     recipe = load_recipe(name)
     model = replace(recipe.model, embed_dim=16, depth=2, num_heads=2, patch_size=7)  # pyright: ignore[reportCallIssue]
-    return name, replace(recipe, data=Data(fraction=0.02), model=model, train=replace(recipe.train, epochs=1, batch_size=32))
+    return name, replace(recipe, data=Data(fraction=0.02), model=model, train=replace(recipe.train, epochs=1, batch_size=32, measure=False))
 
 
 def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
@@ -29,10 +30,12 @@ def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
         return Observer()
 
     rows = compare(recipes, tmp_path, seeds=2, observer=observer)  # pyright: ignore[reportArgumentType]
-    assert [(r.name, r.runs, r.attention) for r in rows] == [("quick/exact", 2, "softmax"), ("quick/first-relu", 2, rows[1].attention)]
+    assert [(r.name, r.seeds, r.attention) for r in rows] == [("quick/exact", 2, "softmax"), ("quick/first-relu", 2, rows[1].attention)]
     assert rows[0].test_top1.count == 2
     assert rows[0].test_top1.sd is not None
-    assert rows[0].inference_ms > 0
+    assert rows[0].inference.min > 0
+    assert rows[0].peak is None  # measure=False
+    assert rows[0].folds is None
     assert rows[0].kept > 0
     assert [done for *_, done in asked] == [False] * 4
     asked.clear()
@@ -46,6 +49,18 @@ def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
     asked.clear()
     compare(changed, tmp_path, observer=observer)  # pyright: ignore[reportArgumentType]
     assert [done for *_, done in asked] == [False] * 2
+
+
+def test_folds(tmp_path: Path) -> None:
+    recipes = dict([quick("quick/exact")])
+    (row,) = compare(recipes, tmp_path, folds=3)  # pyright: ignore[reportArgumentType]
+    assert (row.seeds, row.folds, len(set(row.folders))) == (1, 3, 3)
+    assert row.val_top1 is not None
+    assert (row.val_top1.count, row.test_top1.count) == (3, 3)
+    assert sorted(run.recipe.data.fold for run in list_runs(tmp_path)) == [0, 1, 2]
+    columns, (cells,), notes = comparison([row])
+    assert cells[columns.index("validation %")] == str(row.val_top1)
+    assert "3 folds" in notes[0]
 
 
 def test_content_is_what_matters() -> None:

@@ -31,7 +31,7 @@ def tiny(**options: Any) -> Recipe:
         attention=options.pop("attention", "first(performer(kernel=relu, features=8))"), patch_size=7, embed_dim=16, depth=2, num_heads=2
     )
     data = Data(fraction=options.pop("fraction", 0.05), crop=2, flip=True, rotate=5.0, **options.pop("data", {}))
-    return Recipe(data=data, model=model, train=Train(**{"epochs": 2, "batch_size": 32, "lr": 3e-3, **options}))
+    return Recipe(data=data, model=model, train=Train(**{"epochs": 2, "batch_size": 32, "lr": 3e-3, "measure": False, **options}))
 
 
 def test_it_learns_and_says_what_it_did(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vixformer.attention import ops
+from vixformer.attention import native, ops
 from vixformer.attention.base import Core, Grid, Shape
 
 
@@ -37,8 +37,8 @@ class LinearCore(Core):
         """Multiply-adds of phi for the n tokens of one image and head."""
         return 0
 
-    def native(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
-        """The whole of it in compiled code, for feature maps that have some, where it can run."""
+    def native_map(self) -> native.FeatureMap | None:
+        """phi as compiled code knows it, for feature maps that it knows."""
         return None
 
     @property
@@ -50,12 +50,18 @@ class LinearCore(Core):
         return ops.recompute(self, "attend", mask, q, k, v)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        fast = self.native(q, k, v) if mask is None and not self.causal else None
+        known = self.native_map() if mask is None and not self.causal else None
+        fast = None if known is None else native.linear_attention(q, k, v, known)
         if fast is not None:
             return fast
         phi_k = self.key_features(k, mask)
         linear = ops.causal_linear_attention if self.causal else ops.linear_attention
         return linear(self.phi(ops.wide(q), False, mask), phi_k, v.to(phi_k.dtype), self.eps, self.floor).to(v.dtype)
+
+    def attend_backward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, grad: Tensor) -> tuple[Tensor, ...] | None:
+        """The gradients of q, k and v in compiled code, where it can run."""
+        known = self.native_map() if mask is None and not self.causal else None
+        return None if known is None else native.linear_attention_backward(q, k, v, grad, known)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         weights = self._weights(q, k, mask)

@@ -35,7 +35,7 @@ def transformed() -> bool:
 
 
 class _Attend(nn.Module):
-    """A core's plain computation as a module, so that backward can run it with the weights that forward saw."""
+    """A method of a core as a module, so that backward can run it with the weights that forward saw."""
 
     def __init__(self, core: nn.Module, attend: str) -> None:
         super().__init__()
@@ -49,6 +49,7 @@ class _Recompute(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, core: nn.Module, attend: str, mask: Tensor | None, names: list[str], *tensors: Tensor) -> Tensor:
         ctx.module, ctx.mask, ctx.names = _Attend(core, attend), mask, names
+        ctx.shortcut = _Attend(core, f"{attend}_backward") if hasattr(core, f"{attend}_backward") else None
         ctx.save_for_backward(*tensors)
         return ctx.module(*tensors[: len(tensors) - len(names)], mask)
 
@@ -59,6 +60,10 @@ class _Recompute(torch.autograd.Function):
         split = len(saved) - len(ctx.names)
         weights = {f"core.{name}": t for name, t in zip(ctx.names, saved[split:], strict=True)}
         kind = saved[0].device.type
+        if ctx.shortcut is not None and not any(t.requires_grad for t in saved[split:]):
+            found = torch.func.functional_call(ctx.shortcut, weights, (*saved[:split], ctx.mask, *grads))
+            if found is not None:
+                return None, None, None, None, *found, *(None for _ in ctx.names)
         with torch.enable_grad(), torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext():
             out = torch.func.functional_call(ctx.module, weights, (*saved[:split], ctx.mask))
             wanted = iter(torch.autograd.grad(out, [t for t in saved if t.requires_grad], grads, allow_unused=True))
@@ -69,8 +74,9 @@ def recompute(core: nn.Module, attend: str, mask: Tensor | None, *inputs: Tensor
     """`core.attend(*inputs, mask)`, keeping nothing but the inputs for backward, which runs it again.
 
     Features are many times larger than the q and k they are made of, and cheap to make. Weights and buffers are kept as they are, so a
-    change of them between forward and backward is an error and not a wrong gradient. A compiler decides for itself what to recompute, and
-    the transforms of torch.func see the plain computation.
+    change of them between forward and backward is an error and not a wrong gradient. A core may know a short way, `attend_backward(*inputs,
+    mask, grad)`: the gradients of the inputs, or None where it cannot be gone. A compiler decides for itself what to recompute, and the
+    transforms of torch.func see the plain computation.
     """
     state = dict([*core.named_parameters(), *core.named_buffers()])
     watched = torch.is_grad_enabled() and any(t.requires_grad for t in (*inputs, *state.values()))

@@ -83,13 +83,12 @@ class Performer(LinearCore, name="performer"):
         square = x.square().sum(-1, keepdim=True) * self.scale**2 if self.kernel.uses_norm else None
         return self.kernel(u, square, keys, mask)
 
-    def native(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
+    def native_map(self) -> native.FeatureMap | None:
         exponential = vars(type(self.kernel)).get("native_exp")  # the kernel's own word: a subclass has another formula
         if exponential is None or self.projection is None or self.bias is not None:
             return None
         weight = getattr(self.kernel, "norm_weight", 0.0) * self.scale**2
-        directions = self.projection.float().t() * self.scale
-        return native.linear_attention(q, k, v, directions, exponential, weight, self.kernel.config.eps, self.eps)
+        return native.FeatureMap(self.projection.float().t() * self.scale, exponential, weight, self.kernel.config.eps, self.eps)
 
     @property
     def width(self) -> int:

@@ -75,8 +75,8 @@ class LinearProjection(Attention, name="linear"):
         self.qkv = nn.Linear(shape.dim, 3 * shape.num_heads * shape.head_dim, bias=options.qkv_bias)
 
     def split(self, x: Tensor, grid: Grid | None) -> tuple[Tensor, Tensor, Tensor]:
-        qkv = self.qkv(x).unflatten(-1, (3, self.core.shape.num_heads, -1)).permute(2, 0, 3, 1, 4)
-        return qkv.unbind(0)  # pyright: ignore[reportReturnType]
+        # split before heads: then the gradients of q, k and v are put side by side in one copy
+        return tuple(t.unflatten(-1, (self.core.shape.num_heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))  # pyright: ignore
 
 
 class OneKeyValueHead(Attention, name="one-kv"):

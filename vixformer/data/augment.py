@@ -10,10 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def to_float(pixels: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """uint8 to normalised float32; what is float already, noise, stays as it is."""
-    if pixels.is_floating_point():
-        return pixels
+def normalise(pixels: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+    """Values of 0 to 255 to float32 with the mean and standard deviation taken out, which are those of 0 to 1."""
     scale = 1 / (255 * torch.tensor(std, device=pixels.device))
     shift = -torch.tensor(mean, device=pixels.device) / torch.tensor(std, device=pixels.device)
     return torch.addcmul(shift.view(-1, 1, 1), pixels.float(), scale.view(-1, 1, 1))
@@ -41,9 +39,10 @@ def crop_and_flip(pixels: Tensor, padding: int, flip: bool, generator: torch.Gen
 
 
 def rotate(images: Tensor, degrees: float, generator: torch.Generator) -> Tensor:
-    """Each image turned by up to `degrees` either way around its middle; the corners that come in are zero."""
+    """Each image turned by up to `degrees` either way around its middle; the corners that come in are zero, which before normalisation is black."""
     if not degrees:
         return images
+    images = images.float()
     b, _, height, width = images.shape
     angle = (torch.rand(b, generator=generator) * 2 - 1).mul_(degrees * torch.pi / 180).to(images.device)
     cos, sin, zero = angle.cos(), angle.sin(), torch.zeros_like(angle)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -55,5 +56,11 @@ def decoded(paths: Sequence[Path], size: tuple[int, int], progress: Progress | N
         except BaseException:
             Path(part).unlink(missing_ok=True)
             raise
-    # Copy on write: torch wants a writable buffer, and nobody writes to it.
-    return torch.from_numpy(np.memmap(target, np.uint8, "c", shape=shape))
+    return mapped(target, shape)
+
+
+def mapped(path: Path, shape: tuple[int, ...]) -> Tensor:
+    """uint8 of this shape, read from the file as it is needed."""
+    with warnings.catch_warnings():  # torch warns of memory that cannot be written, but a writable map must fit into memory
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.from_numpy(np.memmap(path, np.uint8, "r", shape=shape))

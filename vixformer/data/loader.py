@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from vixformer.data.augment import crop_and_flip, resize, rotate, to_float
+from vixformer.data.augment import crop_and_flip, normalise, resize, rotate
 from vixformer.data.base import Images
 
 
@@ -43,27 +44,35 @@ class Loader:
         a = self.augmentation
         for index in order.split(self.batch_size)[start:]:
             pixels, labels = self._take(index)
-            pixels = crop_and_flip(pixels, a.crop, a.flip, generator)
-            yield resize(rotate(to_float(pixels, self.mean, self.std), a.rotate, generator), self.size), labels
+            yield self._ready(rotate(crop_and_flip(pixels, a.crop, a.flip, generator), a.rotate, generator)), labels
 
     def plain(self) -> Iterator[tuple[Tensor, Tensor]]:
         for index in torch.arange(len(self.images)).split(self.batch_size):
             pixels, labels = self._take(index)
-            yield resize(to_float(pixels, self.mean, self.std), self.size), labels
+            yield self._ready(pixels), labels
+
+    def _ready(self, pixels: Tensor) -> Tensor:
+        """What is stored as floats, noise, is normal already."""
+        noise = self.images.pixels.is_floating_point()
+        return resize(pixels if noise else normalise(pixels, self.mean, self.std), self.size)
 
     def _take(self, index: Tensor) -> tuple[Tensor, Tensor]:
         pixels = self.images.pixels[self.images.rows[index]]
         return pixels.to(self.device, non_blocking=True), self.images.labels[index].to(self.device, non_blocking=True)
 
 
-def channel_statistics(images: Images, most: int = 20_000) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel in 0..1, from at most so many images, spread over the set."""
+def channel_statistics(images: Images, most: int = 20_000, values: int = 2**26) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel in 0..1, from images spread over the set: at most so many, of so many values in all."""
+    channels = images.shape[0]
     if images.pixels.is_floating_point():
-        channels = images.shape[0]
         return (0.0,) * channels, (1.0,) * channels
-    index = torch.linspace(0, len(images) - 1, min(most, len(images))).long()
-    pixels = images.pixels[images.rows[index]].transpose(0, 1).flatten(1)
-    total, squares = pixels.sum(1, dtype=torch.float64), pixels.double().square().sum(1)
-    mean = total / pixels.shape[1]
-    std = (squares / pixels.shape[1] - mean**2).clamp(min=1e-6).sqrt()
+    count = max(1, min(most, len(images), values // math.prod(images.shape)))
+    total, squares = torch.zeros(2, channels, dtype=torch.float64)
+    for index in torch.linspace(0, len(images) - 1, count).long().split(500):
+        pixels = images.pixels[images.rows[index]].float()
+        total += pixels.sum((0, 2, 3), dtype=torch.float64)
+        squares += pixels.square_().sum((0, 2, 3), dtype=torch.float64)
+    number = count * images.shape[1] * images.shape[2]
+    mean = total / number
+    std = (squares / number - mean**2).clamp(min=1e-6).sqrt()
     return tuple((mean / 255).tolist()), tuple((std / 255).tolist())

@@ -34,6 +34,32 @@ def parameters(model: nn.Module) -> Parameters:
     return Parameters(sum(p.numel() for p in named.values()), sum(counted))
 
 
+def weight_bytes(model: nn.Module) -> int:
+    """Of parameters and stored buffers, each once: what the weights take on disk but for a header."""
+    return sum({t.data_ptr(): t.numel() * t.element_size() for t in model.state_dict().values()}.values())
+
+
+def torchsummary_bytes(model: Backbone) -> int:
+    """What torchsummary calls the estimated total size, "Vision Xformers"' column: input, twice the output of every module, weights.
+
+    It takes everything for float32 and leaves out bare parameters, as its count of parameters does.
+    """
+    outputs = 0
+
+    def add(_: nn.Module, __: Any, out: Any) -> None:
+        nonlocal outputs
+        outputs += out.numel() if isinstance(out, Tensor) else 0
+
+    model = copy.deepcopy(model).eval()
+    for module in model.modules():
+        if module is not model and not isinstance(module, nn.Sequential | nn.ModuleList):
+            module.register_forward_hook(add)
+    image = _one_image(model)
+    with torch.no_grad():
+        model(image)
+    return 4 * (image.numel() + 2 * outputs + parameters(model).modules)
+
+
 def multiply_adds(module: nn.Module, *inputs: Tensor) -> int:
     """Of one forward pass, by torch's counter, on the meta device, where it also sees fused attention; what it cannot see, as declared."""
     module = copy.deepcopy(module).to("meta").eval()

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import torch
+
 Key = TypeVar("Key")
 
 
@@ -21,6 +23,8 @@ class Timing:
 
     min: float
     median: float
+    mean: float
+    sd: float
     count: int
 
 
@@ -38,4 +42,13 @@ def interleaved(calls: dict[Key, Callable[[], Any]], seconds: float = 1.0, least
             start = time.perf_counter()
             call()
             samples[key].append((time.perf_counter() - start) * 1e3)
-    return {key: Timing(min(times), statistics.median(times), len(times)) for key, times in samples.items()}
+    return {
+        key: Timing(min(times), statistics.median(times), statistics.fmean(times), statistics.stdev(times), len(times))
+        for key, times in samples.items()
+    }
+
+
+def settled(device: torch.device) -> None:
+    """Wait until a device that works on its own has done what it was asked."""
+    if device.type != "cpu":
+        getattr(torch, device.type).synchronize()

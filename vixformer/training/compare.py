@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,7 @@ import torch
 
 from vixformer.backbones.base import from_pretrained
 from vixformer.config import Recipe
-from vixformer.measure.cost import bytes_kept
-from vixformer.measure.latency import interleaved
+from vixformer.measure.latency import Timing, interleaved
 from vixformer.results.runs import BEST, SUMMARY, Spread, column, data_digest, folder_of, read_run
 from vixformer.training.loop import Observer, train
 
@@ -21,19 +20,22 @@ TIMED_BATCH = 64
 
 @dataclass(frozen=True)
 class Row:
-    """One recipe over its seeds."""
+    """One recipe over its seeds and folds."""
 
     name: str
     attention: str
-    runs: int
+    seeds: int
+    folds: int | None
     parameters: int
     test_top1: Spread
     val_top1: Spread | None
     train_seconds: Spread
-    inference_ms: float
-    """A batch of 64, the least of several, all models in turn."""
+    inference: Timing
+    """Of a batch of 64, all models in turn."""
     kept: int
     """Bytes for backward, an image."""
+    peak: float | None
+    """MiB in training, where it was measured."""
     folders: tuple[Path, ...]
 
 
@@ -42,15 +44,15 @@ def compare(
     out: str | Path,
     *,
     seeds: int = 1,
+    folds: int | None = None,
     again: bool = False,
     observer: Callable[[str, Recipe, bool], Observer] | None = None,
 ) -> list[Row]:
     """Train what is not there yet, then measure all together. `observer(name, recipe, done)` is asked for one before each run."""
     out = Path(out)
-    planned = [(name, replace(r, train=replace(r.train, seed=r.train.seed + i))) for name, r in recipes.items() for i in range(seeds)]
     folders: dict[str, list[Path]] = {name: [] for name in recipes}
     digests: dict[Any, str] = {}
-    for name, recipe in planned:
+    for name, recipe in ((name, planned) for name, r in recipes.items() for planned in _plan(r, seeds, folds)):
         key = (recipe.data.name, recipe.data.root, recipe.data.resize)
         if key not in digests:
             source = recipe.data.source()
@@ -61,32 +63,44 @@ def compare(
         watching = observer(name, recipe, done) if observer else Observer()
         if not done:
             train(recipe, folder, resume=not again, observer=watching)
-    return _rows(folders)
+    return _rows(folders, seeds, folds)
 
 
-def _rows(folders: dict[str, list[Path]]) -> list[Row]:
+def _plan(recipe: Recipe, seeds: int, folds: int | None) -> Iterator[Recipe]:
+    """One recipe a seed, and where there are folds one a seed and fold."""
+    for seed in range(recipe.train.seed, recipe.train.seed + seeds):
+        seeded = replace(recipe, train=replace(recipe.train, seed=seed))
+        if folds is None:
+            yield seeded
+        else:
+            yield from (replace(seeded, data=replace(recipe.data, folds=folds, fold=fold)) for fold in range(folds))
+
+
+def _rows(folders: dict[str, list[Path]], seeds: int, folds: int | None) -> list[Row]:
     models: dict[str, Any] = {name: from_pretrained(paths[0] / BEST) for name, paths in folders.items()}
     images = {name: torch.randn(TIMED_BATCH, m.config.in_chans, *m.img_size) for name, m in models.items()}
     with torch.inference_mode():
-        timings = interleaved({name: lambda m=m, x=images[name]: m(x) for name, m in models.items()}, seconds=0.5 * len(models))
+        timings = interleaved({name: lambda m=m, x=images[name]: m(x) for name, m in models.items()}, seconds=0.5 * len(models), least=10)
     rows = []
     for name, paths in folders.items():
         summaries = [read_run(path).summary or {} for path in paths]
-        test, seconds = column(summaries, "test_top1"), column(summaries, "train_seconds")
+        test, seconds, peak = (column(summaries, key) for key in ("test_top1", "train_seconds", "peak_train_mb"))
         assert test is not None and seconds is not None  # noqa: PT018
         first = summaries[0]
         rows.append(
             Row(
-                name,
-                first["attention"],
-                len(paths),
-                first["parameters"],
-                test,
-                column(summaries, "val_top1"),
-                seconds,
-                timings[name].min,
-                bytes_kept(models[name].train(), images[name][:1]),
-                tuple(paths),
+                name=name,
+                attention=first["attention"],
+                seeds=seeds,
+                folds=folds,
+                parameters=first["parameters"],
+                test_top1=test,
+                val_top1=column(summaries, "val_top1"),
+                train_seconds=seconds,
+                inference=timings[name],
+                kept=first["kept_bytes"],
+                peak=None if peak is None else peak.mean,
+                folders=tuple(paths),
             )
         )
     return rows

@@ -21,11 +21,13 @@ from vixformer.config import Recipe
 from vixformer.data import split
 from vixformer.data.base import Images
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
+from vixformer.measure import footprint
 from vixformer.measure.accuracy import Scores, evaluate
-from vixformer.measure.cost import parameters
 from vixformer.results.files import write_json, write_text
 from vixformer.results.runs import BEST, HISTORY, LAST, RECIPE, SUMMARY
+from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.faults import first_not_finite
+from vixformer.training.loggers import make_loggers
 from vixformer.training.optim import learning_rate, make_optimizer
 from vixformer.training.state import State
 
@@ -105,6 +107,7 @@ def pick_device(name: str) -> torch.device:
 
 def train(recipe: Recipe, out: str | Path | None = None, *, resume: bool = False, observer: Observer | None = None) -> Result:
     """Train, choose the epoch on the validation part, read the test set once. With `out`, a run folder that can be resumed."""
+    keep_freed_memory()
     run = _Run(recipe, None if out is None else Path(out), observer or Observer())
     if resume:
         run.resume()
@@ -135,6 +138,9 @@ class _Run:
                 write_text(folder / RECIPE, recipe.to_json())
             except OSError as error:
                 raise ValueError(f"cannot write to {folder}: {error.strerror}; choose another folder with --out") from None
+        if recipe.train.loggers and folder is None:
+            raise ValueError("train.loggers need a run folder to write to: give out")
+        self.loggers = [] if folder is None else make_loggers(recipe, folder)
 
     # --- the path of a run
 
@@ -227,35 +233,44 @@ class _Run:
             "train_top1": 100 * sums["hits"] / sums["images"],
             "seconds": state.seconds,
         }
+        began = time.perf_counter()
         if self.parts.val is not None:
             record |= _prefixed("val", self._evaluate(self.parts.val))
         if train.track_test:
             record |= _prefixed("test", self._evaluate(self.parts.test))
+        record["evaluation_seconds"] = time.perf_counter() - began
         record |= {name: p.item() for name, p in state.model.named_parameters() if p.numel() == 1}  # learned scalars of a mechanism
         state.history.append(record)
         if self._best_epoch() == len(state.history) - 1:
             self._keep_best()
         state.epoch, state.batch, state.seconds = state.epoch + 1, 0, 0.0
         state.sums = dict.fromkeys(sums, 0.0)
+        for logger in self.loggers:
+            logger.epoch(state.history)
         self.observer.epoch_done(record)
 
     def _measured(self) -> Result:
         state, history = self.state, self.state.history
         self._restore_best()
+        began = time.perf_counter()
         scores = self._evaluate(self.parts.test)
+        test_seconds = time.perf_counter() - began
         best = self._best_epoch()
-        size = parameters(state.model)
+        train_seconds = sum(r["seconds"] for r in history)
         summary: dict[str, Any] = {
             "attention": state.model.attention_expression(),
             "data": self.recipe.data.name,
             "seed": self.recipe.train.seed,
-            "parameters": size.all,
-            "parameters_in_modules": size.modules,
             "train_images": len(self.parts.train.images),
+            "test_images": len(self.parts.test.images),
             "epochs": len(history),
             "best_epoch": best + 1,
-            "train_seconds": sum(r["seconds"] for r in history),
-            "seconds_an_epoch": sum(r["seconds"] for r in history) / len(history),
+            "train_seconds": train_seconds,
+            "seconds_an_epoch": train_seconds / len(history),
+            "ms_a_step": 1e3 * train_seconds / state.steps,
+            "seconds_in_all": train_seconds + sum(r["evaluation_seconds"] for r in history),
+            "test_seconds": test_seconds,
+            **self._costs(),
             **{f"val_{k}": history[best].get(f"val_{k}") for k in ("loss", "top1", "top5")},
             **_prefixed("test", scores),
             "per_class": scores.per_class(self.parts.classes),
@@ -265,9 +280,19 @@ class _Run:
             summary |= {"test_max_top1": max(r["test_top1"] for r in history), "test_last_top1": history[-1]["test_top1"]}
         if self.folder is not None:
             write_json(self.folder / SUMMARY, summary)
+        for logger in self.loggers:
+            logger.finish(summary)
         return Result(self.recipe, summary, history, state.model.eval())
 
     # --- its parts
+
+    def _costs(self) -> dict[str, Any]:
+        model, train = self.state.model.eval(), self.recipe.train
+        costs = footprint.counted(model)
+        if train.measure:
+            images, _ = next(self.parts.test.plain())
+            costs |= footprint.timed(model, images, self.precision) | footprint.peaks(model, train.batch_size, train.precision)
+        return costs
 
     def _evaluate(self, loader: Loader) -> Scores:
         return evaluate(self.state.model, loader, self.precision)

@@ -1,8 +1,7 @@
 """Loops in C where torch has no fused kernel, compiled on first use and kept in the user's cache.
 
-Optional in every way: without a C compiler, with `VIX_NATIVE=0`, while autograd, a compiler, a tracer or a counter is watching, on other
-devices and dtypes, torch does the work. (A linear core in training is not watched: its backward computes features again, with torch.)
-Results agree with the reference as closely as torch's own do.
+Optional in every way: without a C compiler, with `VIX_NATIVE=0`, while a compiler, a tracer or a counter is watching, on other devices and
+dtypes, torch does the work. Results and gradients agree with the reference as closely as torch's own do.
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +27,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from vixformer.attention import ops
 
 HERE = Path(__file__).parent
-SOURCES = [HERE / name for name in ("few_keys.c", "linear.c", "nystrom.c")]
+SOURCES = [HERE / name for name in ("exact.c", "linear.c", "nystrom.c")]
 # -ffast-math would undo the rounding that exp is made of
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared"]
 LANES = 16
@@ -44,10 +45,18 @@ def library() -> ctypes.CDLL | None:
     except (OSError, subprocess.SubprocessError):
         return None
     pointer, whole, real = ctypes.c_void_p, ctypes.c_int, ctypes.c_float
-    shape = [pointer] * 5 + [ctypes.c_long] + [whole] * 4  # q, k, v, out, strides; B, H, N, K and the size of the small side
-    built.few_keys.argtypes = shape
-    built.linear_attention.argtypes = [*shape, pointer, pointer, whole, real, real, real]
-    built.nystrom.argtypes = [*shape, whole, pointer, whole]
+    sizes = [pointer, ctypes.c_long] + [whole] * 4  # strides; B, H, N, K and the size of the small side
+    built.exact.argtypes = [pointer] * 4 + sizes + [pointer]
+    built.exact_backward.argtypes = [pointer] * 8 + sizes + [pointer]
+    built.linear_attention.argtypes = [pointer] * 4 + sizes + [pointer, pointer, whole, real, real, real]
+    built.linear_attention_backward.argtypes = [pointer] * 7 + sizes + [pointer, pointer, pointer, whole, real, real, real]
+    built.nystrom.argtypes = [pointer] * 4 + sizes + [whole, pointer, whole]
+    return built
+
+
+def _loaded() -> ctypes.CDLL:
+    built = library()
+    assert built is not None
     return built
 
 
@@ -73,22 +82,74 @@ def _processor() -> str:
     return flags[0] if flags else platform.processor()
 
 
-def linear_attention(
-    q: Tensor, k: Tensor, v: Tensor, directions: Tensor, exponential: bool, norm_weight: float, eps: float, total_eps: float
-) -> Tensor | None:
-    """phi(x) = max(u, 0) + eps or exp(u - norm_weight |x|^2 - c) + eps with u = x `directions` (K, M); None where torch has to do it."""
-    if not _can(q, k, v, directions):
+@dataclass(frozen=True)
+class FeatureMap:
+    """phi(x) = max(u, 0) + eps or exp(u - norm_weight |x|^2 - c) + eps with u = x `directions` (K, M); the normaliser gets total_eps."""
+
+    directions: Tensor
+    exponential: bool
+    norm_weight: float
+    eps: float
+    total_eps: float
+
+    def numbers(self) -> tuple[bool, float, float, float]:
+        return self.exponential, self.norm_weight, self.eps, self.total_eps
+
+    def padded(self) -> tuple[Tensor, Tensor]:
+        """Directions up to a multiple of LANES, and which of them count."""
+        fill = -self.directions.shape[1] % LANES
+        return F.pad(self.directions, (0, fill)).contiguous(), F.pad(self.directions.new_ones(self.directions.shape[1]), (0, fill))
+
+
+def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap) -> Tensor | None:
+    """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)); None where torch has to do it."""
+    if not _can(q, k, v, phi.directions):
         return None
-    fill = -directions.shape[1] % LANES
-    keep = F.pad(directions.new_ones(directions.shape[1]), (0, fill))
-    directions = F.pad(directions, (0, fill)).contiguous()
-    tail = (directions.data_ptr(), keep.data_ptr(), exponential, norm_weight, eps, total_eps)
-    return _call("linear_attention", q, k, v, keep.numel(), *tail)
+    directions, keep = phi.padded()
+    out = _like(q)
+    return _call("linear_attention", (q, k, v), (out,), q.shape, keep.numel(), directions.data_ptr(), keep.data_ptr(), *phi.numbers())
 
 
-def few_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
-    """Exact attention of q (B, H, N, K) to few k and v (B, H, R, K); None where torch has to do it."""
-    return None if k.shape[-2] % LANES or not _can(q, k, v) else _call("few_keys", q, k, v, k.shape[-2])
+def linear_attention_backward(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, phi: FeatureMap) -> tuple[Tensor, Tensor, Tensor] | None:
+    """The gradients of q, k and v; None where torch has to find them."""
+    with torch.no_grad():
+        if not _can(q, k, v, grad, phi.directions):
+            return None
+        directions, keep = phi.padded()
+        turned = directions.t().contiguous()
+        grads = _like(q), _like(k), _like(v)
+        pointers = directions.data_ptr(), turned.data_ptr(), keep.data_ptr()
+        failed = _call("linear_attention_backward", (q, k, v, grad), grads, q.shape, keep.numel(), *pointers, *phi.numbers()) is None
+    return None if failed else grads
+
+
+def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
+    """Exact attention of q (B, H, N, K) to k and v (B, H, R, K), with gradients; None where torch has to do it."""
+    if q.shape[-1] % LANES or not _plain(q, k, v):
+        return None
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v)):
+        return _Exact.apply(q, k, v)  # pyright: ignore[reportReturnType]
+    return _call("exact", (q, k, v), (_like(q),), q.shape, k.shape[-2], None)
+
+
+class _Exact(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        logs = q.new_empty(q.shape[:3])
+        out = _call("exact", (q, k, v), (_like(q),), q.shape, k.shape[-2], logs.data_ptr())
+        if out is None:
+            raise MemoryError("no memory for attention")
+        ctx.save_for_backward(q, k, v, out, logs)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        q, k, v, out, logs = ctx.saved_tensors
+        found = _like(q), _like(k), _like(v)
+        if _call("exact_backward", (q, k, v, out, grads[0]), found, q.shape, k.shape[-2], logs.data_ptr()) is None:
+            raise MemoryError("no memory for the gradient of attention")
+        return found
 
 
 def nystrom(q: Tensor, k: Tensor, v: Tensor, landmarks: int, iterations: int, filters: Tensor | None) -> Tensor | None:
@@ -96,25 +157,34 @@ def nystrom(q: Tensor, k: Tensor, v: Tensor, landmarks: int, iterations: int, fi
     if landmarks % LANES or not _can(q, k, v, *(() if filters is None else (filters,))):
         return None
     if filters is None:
-        return _call("nystrom", q, k, v, landmarks, iterations, None, 0)
+        return _call("nystrom", (q, k, v), (_like(q),), q.shape, landmarks, iterations, None, 0)
     padded = F.pad(filters.detach(), (3, 3)).contiguous()
-    return _call("nystrom", q, k, v, landmarks, iterations, padded.data_ptr(), filters.shape[1] // 2)
+    return _call("nystrom", (q, k, v), (_like(q),), q.shape, landmarks, iterations, padded.data_ptr(), filters.shape[1] // 2)
 
 
 def _can(*tensors: Tensor) -> bool:
-    """Plain float32 memory, and nobody who would want to see every operation: no autograd, tracer, compiler, transform or mode."""
+    """Heads that fit, in memory that can be read, and no autograd."""
+    watched = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    return not watched and tensors[0].shape[-1] % LANES == 0 and _plain(*tensors)
+
+
+def _plain(*tensors: Tensor) -> bool:
+    """Plain float32 memory, and nobody who would want to see every operation: no tracer, compiler, transform or mode."""
     if any(type(t) not in (Tensor, nn.Parameter) or t.device.type != "cpu" or t.dtype != torch.float32 for t in tensors):
         return False
     traced = torch.compiler.is_compiling() or is_tracing() or is_in_torch_dispatch_mode() or ops.transformed()
-    watched = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    return not traced and not watched and tensors[0].shape[-1] % LANES == 0 and library() is not None
+    return not traced and library() is not None
 
 
-def _call(name: str, q: Tensor, k: Tensor, v: Tensor, *options: object) -> Tensor | None:
-    """q, k, v (B, H, N, K) -> (B, H, N, K), in the order in which heads are put together again."""
-    q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
-    b, h, n, d = q.shape
-    out = q.new_empty(b, n, h, d).transpose(1, 2)
-    strides = (ctypes.c_long * 12)(*(step for t in (q, k, v, out) for step in t.stride()[:3]))
-    failed = getattr(library(), name)(*(t.data_ptr() for t in (q, k, v, out)), strides, b, h, n, d, *options)
-    return None if failed else out
+def _like(x: Tensor) -> Tensor:
+    """Room for (B, H, N, K), in the order in which heads are put together again."""
+    b, h, n, d = x.shape
+    return x.new_empty(b, n, h, d).transpose(1, 2)
+
+
+def _call(name: str, given: tuple[Tensor, ...], made: tuple[Tensor, ...], shape: torch.Size, *options: object) -> Tensor | None:
+    """Fill the tensors `made` from those `given`; the first of them, or None when there was no memory."""
+    tensors = *(t if t.stride(-1) == 1 else t.contiguous() for t in given), *made
+    strides = (ctypes.c_long * (3 * len(tensors)))(*(step for t in tensors for step in t.stride()[:3]))
+    failed = getattr(_loaded(), name)(*(t.data_ptr() for t in tensors), strides, *shape, *options)
+    return None if failed else made[0]

@@ -38,8 +38,8 @@ static void relu(const Map *f, float *row) {
 }
 
 /* One pass over the keys. For exponentials the largest so far takes the place of c, and what is summed is scaled down when it grows; eps is
- * relative to the last c, so its share is added at the end. */
-static void summarise(const Map *f, const float *k, long sk, const float *v, long sv, int n, float *u, float *half, float *context, float *total,
+ * relative to the last c, so its share is added at the end. Returns c. */
+static float summarise(const Map *f, const float *k, long sk, const float *v, long sv, int n, float *u, float *half, float *context, float *total,
                       float *values) {
     const int d = f->d, m = f->m;
     float top = -INFINITY;
@@ -80,6 +80,20 @@ static void summarise(const Map *f, const float *k, long sk, const float *v, lon
             total[i] += f->eps * n;
             for (int c = 0; c < d; c += W) store(context + i * d + c, load(context + i * d + c) + spread(f->eps) * load(values + c));
         }
+    return top;
+}
+
+/* phi from u in place. For exponentials `shift` is the c of keys; queries, without it, have their own. */
+static void features(const Map *f, float *u, const float *half, int rows, const float *shift) {
+    for (int r = 0; r < rows; r++) {
+        float *row = u + r * f->m;
+        if (!f->exponential) {
+            relu(f, row);
+            continue;
+        }
+        vec c = spread(half[r] + (shift ? *shift : stabiliser(f, row, half[r])));
+        for (int j = 0; j < f->m; j += W) store(row + j, (vexp(load(row + j) - c) + spread(f->eps)) * load(f->keep + j));
+    }
 }
 
 static void answer(const Map *f, const float *q, long sq, int n, const float *context, const float *total, float total_eps, float *u, float *half,
@@ -89,19 +103,10 @@ static void answer(const Map *f, const float *q, long sq, int n, const float *co
         int rows = n - start < BLOCK ? n - start : BLOCK;
         project(f, q + start * sq, sq, rows, u, half);
         float *to = out + start * so;
-        for (int r = 0; r < rows; r++) {
-            float *row = u + r * m;
-            if (f->exponential) {
-                float shift = half[r] + stabiliser(f, row, half[r]);
-                for (int j = 0; j < m; j += W) store(row + j, (vexp(load(row + j) - spread(shift)) + spread(f->eps)) * load(f->keep + j));
-            } else
-                relu(f, row);
-        }
+        features(f, u, half, rows, NULL);
         gemm(rows, d, m, u, m, 1, context, d, to, so, 0);
         for (int r = 0; r < rows; r++) {
-            vec sum = spread(0.0f);
-            for (int j = 0; j < m; j += W) sum += load(u + r * m + j) * load(total + j);
-            float normaliser = sum_of(sum) + total_eps;
+            float normaliser = dot(u + r * m, total, m) + total_eps;
             vec share = spread(1.0f / (normaliser < FLT_MIN ? FLT_MIN : normaliser));
             for (int c = 0; c < d; c += W) store(to + r * so + c, load(to + r * so + c) * share);
         }
@@ -127,6 +132,88 @@ int linear_attention(const float *q, const float *k, const float *v, float *out,
             answer(&f, q + i * sq[0] + j * sq[1], sq[2], n, context, total, total_eps, u, half, out + i * so[0] + j * so[1], so[2]);
         }
         free(work);
+    }
+    return failed;
+}
+
+/* From the gradient of phi, in place, to that of x: c is no part of it, because it cancels or, beside eps, counts as a constant. */
+static void through_features(const Map *f, const float *turned, const float *phi, float *change, int rows, const float *x, long s, float *dx,
+                             long sd) {
+    const int d = f->d, m = f->m;
+    for (int i = 0; i < rows * m; i += W) {
+        vec without = load(phi + i) - spread(f->eps);
+        if (f->exponential)
+            without = without * load(f->keep + i % m);
+        else
+            without = (vec)((ivec)spread(1.0f) & (without > spread(0.0f)));
+        store(change + i, load(change + i) * without);
+    }
+    gemm(rows, d, m, change, m, 1, turned, d, dx, sd, 0);
+    for (int r = 0; f->exponential && r < rows; r++) {
+        vec sum = spread(0.0f);
+        for (int j = 0; j < m; j += W) sum += load(change + r * m + j);
+        vec pull = spread(2.0f * f->weight * sum_of(sum));
+        for (int c = 0; c < d; c += W) store(dx + r * sd + c, load(dx + r * sd + c) - pull * load(x + r * s + c));
+    }
+}
+
+/* The gradients of q, k and v from that of out, with everything in between computed again. `turned` is directions' transpose; strides holds those
+ * of q, k, v, the gradient of out, and of q, k and v. */
+int linear_attention_backward(const float *q, const float *k, const float *v, const float *grad, float *dq, float *dk, float *dv,
+                              const long *strides, long b, int h, int n, int d, int m, const float *directions, const float *turned,
+                              const float *keep, int exponential, float weight, float eps, float total_eps) {
+    const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *sg = strides + 9;
+    const long *sdq = strides + 12, *sdk = strides + 15, *sdv = strides + 18;
+    const Map f = {d, m, exponential, weight, eps, directions, keep};
+    int failed = 0;
+#pragma omp parallel reduction(| : failed)
+    {
+        const size_t block = (size_t)BLOCK * m, small = (size_t)m * d;
+        float *u = scratch(2 * block + 3 * small + (size_t)BLOCK * d + 2 * m + d + BLOCK);
+        float *change = u + block, *context = change + block, *dcontext = context + small, *across = dcontext + small, *dsums = across + small;
+        float *total = dsums + (size_t)BLOCK * d, *dtotal = total + m, *values = dtotal + m, *half = values + d;
+        failed |= !u;
+#pragma omp for schedule(dynamic)
+        for (long item = 0; item < b * h; item++) {
+            if (!u) continue;
+            long i = item / h, j = item % h;
+            const float *qi = q + i * sq[0] + j * sq[1], *ki = k + i * sk[0] + j * sk[1], *vi = v + i * sv[0] + j * sv[1];
+            const float top = summarise(&f, ki, sk[2], vi, sv[2], n, u, half, context, total, values);
+            memset(dtotal, 0, sizeof(float) * m);
+            turn(context, d, m, d, m, 1.0f, across);
+            for (int start = 0; start < n; start += BLOCK) {
+                int rows = n - start < BLOCK ? n - start : BLOCK;
+                project(&f, qi + start * sq[2], sq[2], rows, u, half);
+                features(&f, u, half, rows, NULL);
+                gemm(rows, d, m, u, m, 1, context, d, dsums, d, 0);
+                for (int r = 0; r < rows; r++) { /* half has done its work; from here it holds the gradient of the normaliser */
+                    const float *g = grad + i * sg[0] + j * sg[1] + (start + r) * sg[2];
+                    float normaliser = dot(u + r * m, total, m) + total_eps;
+                    int clamped = normaliser < FLT_MIN;
+                    float share = 1.0f / (clamped ? FLT_MIN : normaliser);
+                    half[r] = clamped ? 0.0f : -dot(g, dsums + r * d, d) * share * share;
+                    for (int c = 0; c < d; c += W) store(dsums + r * d + c, load(g + c) * spread(share));
+                    for (int p = 0; p < m; p += W) store(dtotal + p, load(dtotal + p) + spread(half[r]) * load(u + r * m + p));
+                }
+                gemm(m, d, rows, u, 1, m, dsums, d, dcontext, d, start > 0);
+                gemm(rows, m, d, dsums, d, 1, across, m, change, m, 0);
+                for (int r = 0; r < rows; r++)
+                    for (int p = 0; p < m; p += W) store(change + r * m + p, load(change + r * m + p) + spread(half[r]) * load(total + p));
+                through_features(&f, turned, u, change, rows, qi + start * sq[2], sq[2], dq + i * sdq[0] + j * sdq[1] + start * sdq[2], sdq[2]);
+            }
+            turn(dcontext, d, m, d, m, 1.0f, across);
+            for (int start = 0; start < n; start += BLOCK) {
+                int rows = n - start < BLOCK ? n - start : BLOCK;
+                project(&f, ki + start * sk[2], sk[2], rows, u, half);
+                features(&f, u, half, rows, &top);
+                gemm(rows, d, m, u, m, 1, dcontext, d, dv + i * sdv[0] + j * sdv[1] + start * sdv[2], sdv[2], 0);
+                gemm(rows, m, d, vi + start * sv[2], sv[2], 1, across, m, change, m, 0);
+                for (int r = 0; r < rows; r++)
+                    for (int p = 0; p < m; p += W) store(change + r * m + p, load(change + r * m + p) + load(dtotal + p));
+                through_features(&f, turned, u, change, rows, ki + start * sk[2], sk[2], dk + i * sdk[0] + j * sdk[1] + start * sdk[2], sdk[2]);
+            }
+        }
+        free(u);
     }
     return failed;
 }

@@ -142,7 +142,7 @@ int nystrom(const float *q, const float *k, const float *v, float *out, const lo
             landmarks(qi, sq[2], n, l, d, scale, q_marks);
             landmarks(ki, sk[2], n, l, d, 1.0f, k_marks);
             gemm(l, l, d, q_marks, 1, l, k_marks, l, a, l, 0);
-            softmax_rows(a, l, l, sum);
+            softmax_rows(a, l, l, sum, NULL);
             divide_rows(a, l, l, l, sum);
             summarise(q_marks, ki, sk[2], vi, sv[2], n, l, d, scores, top, sum, x);
             pinv_apply(a, x, iterations, l, d, z, p, y, r);
@@ -151,7 +151,7 @@ int nystrom(const float *q, const float *k, const float *v, float *out, const lo
                 int rows = n - start < BLOCK ? n - start : BLOCK;
                 float *to = oi + start * so[2];
                 gemm(rows, l, d, qi + start * sq[2], sq[2], 1, k_marks, l, scores, l, 0);
-                softmax_rows(scores, rows, l, totals);
+                softmax_rows(scores, rows, l, totals, NULL);
                 gemm(rows, d, l, scores, l, 1, x, d, to, so[2], 0);
                 divide_rows(to, so[2], rows, d, totals);
                 if (filter) convolve(vi, sv[2], n, d, filter + j * (2 * side + 7), side, start, rows, to, so[2]);

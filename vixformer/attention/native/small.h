@@ -42,38 +42,46 @@ static inline vec vexp(vec x) {
     return p * (vec)power;
 }
 
-/* rows x 16 of C (+)= A B. A has any strides, B and C have contiguous rows. */
-static inline __attribute__((always_inline)) void tile(int rows, int inner, const float *a, long ra, long ca, const float *b, long ldb, float *c,
-                                                       long ldc, int add) {
+/* rows x (8 or 16) of C (+)= A B. A has any strides, B and C have contiguous rows. */
+static inline __attribute__((always_inline)) void tile(int rows, int vecs, int inner, const float *a, long ra, long ca, const float *b, long ldb,
+                                                       float *c, long ldc, int add) {
     vec s[6][2];
     for (int i = 0; i < rows; i++) s[i][0] = s[i][1] = spread(0.0f);
-    for (int p = 0; p < inner; p++) {
-        vec b0 = load(b + p * ldb), b1 = load(b + p * ldb + W);
+    for (int p = 0; p < inner; p++)
         for (int i = 0; i < rows; i++) {
             vec x = spread(a[i * ra + p * ca]);
-            s[i][0] += x * b0;
-            s[i][1] += x * b1;
+            for (int j = 0; j < vecs; j++) s[i][j] += x * load(b + p * ldb + j * W);
         }
-    }
     for (int i = 0; i < rows; i++)
-        for (int j = 0; j < 2; j++) {
+        for (int j = 0; j < vecs; j++) {
             float *to = c + i * ldc + j * W;
             store(to, add ? load(to) + s[i][j] : s[i][j]);
         }
 }
 
-static inline void gemm(int m, int n, int inner, const float *a, long ra, long ca, const float *b, long ldb, float *c, long ldc, int add) {
-    for (int j = 0; j < n; j += 16) {
-        int i = 0;
-        for (; i + 6 <= m; i += 6) tile(6, inner, a + i * ra, ra, ca, b + j, ldb, c + i * ldc + j, ldc, add);
-        switch (m - i) {
-            case 5: tile(5, inner, a + i * ra, ra, ca, b + j, ldb, c + i * ldc + j, ldc, add); break;
-            case 4: tile(4, inner, a + i * ra, ra, ca, b + j, ldb, c + i * ldc + j, ldc, add); break;
-            case 3: tile(3, inner, a + i * ra, ra, ca, b + j, ldb, c + i * ldc + j, ldc, add); break;
-            case 2: tile(2, inner, a + i * ra, ra, ca, b + j, ldb, c + i * ldc + j, ldc, add); break;
-            case 1: tile(1, inner, a + i * ra, ra, ca, b + j, ldb, c + i * ldc + j, ldc, add); break;
+/* m x (8 or 16), in tiles as high as the registers allow and as even as they can be */
+static inline __attribute__((always_inline)) void stripe(int m, int vecs, int inner, const float *a, long ra, long ca, const float *b, long ldb,
+                                                         float *c, long ldc, int add) {
+    const int tiles = (m + 5) / 6, tall = m % tiles;
+    for (int t = 0, i = 0; t < tiles; t++) {
+        const int rows = m / tiles + (t < tall);
+        switch (rows) {
+            case 6: tile(6, vecs, inner, a + i * ra, ra, ca, b, ldb, c + i * ldc, ldc, add); break;
+            case 5: tile(5, vecs, inner, a + i * ra, ra, ca, b, ldb, c + i * ldc, ldc, add); break;
+            case 4: tile(4, vecs, inner, a + i * ra, ra, ca, b, ldb, c + i * ldc, ldc, add); break;
+            case 3: tile(3, vecs, inner, a + i * ra, ra, ca, b, ldb, c + i * ldc, ldc, add); break;
+            case 2: tile(2, vecs, inner, a + i * ra, ra, ca, b, ldb, c + i * ldc, ldc, add); break;
+            case 1: tile(1, vecs, inner, a + i * ra, ra, ca, b, ldb, c + i * ldc, ldc, add); break;
         }
+        i += rows;
     }
+}
+
+/* m x n of C (+)= A B, n a multiple of 8 */
+static inline void gemm(int m, int n, int inner, const float *a, long ra, long ca, const float *b, long ldb, float *c, long ldc, int add) {
+    int j = 0;
+    for (; j + 2 * W <= n; j += 2 * W) stripe(m, 2, inner, a, ra, ca, b + j, ldb, c + j, ldc, add);
+    if (j < n) stripe(m, 1, inner, a, ra, ca, b + j, ldb, c + j, ldc, add);
 }
 
 static inline float sum_of(vec v) {
@@ -81,14 +89,19 @@ static inline float sum_of(vec v) {
     for (int j = 0; j < W; j++) total += v[j];
     return total;
 }
+static inline float dot(const float *a, const float *b, int n) {
+    vec sum = spread(0.0f);
+    for (int j = 0; j < n; j += W) sum += load(a + j) * load(b + j);
+    return sum_of(sum);
+}
 static inline float max_of(vec v) {
     float most = v[0];
     for (int j = 1; j < W; j++) most = v[j] > most ? v[j] : most;
     return most;
 }
 
-/* softmax of each row of x (rows x l) in place, but for its division: what a row sums to is left in totals */
-static inline void softmax_rows(float *x, int rows, int l, float *totals) {
+/* softmax of each row of x (rows x l) in place, but for its division: what a row sums to is left in totals, its largest value in tops */
+static inline void softmax_rows(float *x, int rows, int l, float *totals, float *tops) {
     for (int i = 0; i < rows; i++, x += l) {
         vec top = load(x);
         for (int j = W; j < l; j += W) top = greater(top, load(x + j));
@@ -100,6 +113,7 @@ static inline void softmax_rows(float *x, int rows, int l, float *totals) {
             sum += e;
         }
         totals[i] = sum_of(sum);
+        if (tops) tops[i] = max;
     }
 }
 
@@ -108,5 +122,13 @@ static inline void divide_rows(float *x, long s, int rows, int d, const float *t
     for (int r = 0; r < rows; r++) {
         vec share = spread(1.0f / totals[r]);
         for (int c = 0; c < d; c += W) store(x + r * s + c, load(x + r * s + c) * share);
+    }
+}
+
+/* rows x d to d x wide, times a factor; what is beyond the rows is zero */
+static inline void turn(const float *x, long s, int rows, int d, int wide, float factor, float *to) {
+    for (int c = 0; c < d; c++) {
+        for (int r = 0; r < rows; r++) to[c * wide + r] = x[r * s + c] * factor;
+        for (int r = rows; r < wide; r++) to[c * wide + r] = 0.0f;
     }
 }

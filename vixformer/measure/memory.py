@@ -1,0 +1,119 @@
+"""Peak memory of training and of inference: on the CPU of a fresh process above its baseline, on a GPU what its allocator says."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from vixformer.models import create_model
+
+LONGEST = 600
+"""Seconds to wait for the process that measures."""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Bytes above a process that has everything loaded and no model: weights, gradients, Adam's moments, activations, a batch."""
+
+    train: int
+    inference: int
+
+
+@dataclass(frozen=True)
+class Job:
+    model: dict[str, Any]
+    """Its name and options, all of them."""
+    batch: int
+    precision: str = "float32"
+
+
+def peak_memory(jobs: Sequence[Job], device: str = "cpu") -> list[Peak] | None:
+    """The peak of each, or None where it cannot be measured: it needs /proc, or a CUDA device."""
+    if device == "cuda":
+        return [_measured(job, device) for job in jobs]
+    if device != "cpu" or not Path("/proc/self/status").exists():
+        return None
+    question = json.dumps([vars(job) for job in jobs])
+    done = subprocess.run([sys.executable, "-m", __name__], input=question, capture_output=True, text=True, timeout=LONGEST)
+    if done.returncode:
+        raise RuntimeError(f"measuring memory failed: {done.stderr.strip()[-500:]}")
+    return [Peak(**json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def _measured(job: Job, device: str) -> Peak:
+    _step(job, 1, device, training=True)  # so that what is loaded on first use is there, and counts for nobody
+    gc.collect()
+    before = _baseline(device)
+    _step(job, job.batch, device, training=False)
+    inference = _most(device) - before
+    _step(job, job.batch, device, training=True)
+    return Peak(train=_most(device) - before, inference=inference)
+
+
+def _step(job: Job, batch: int, device: str, training: bool) -> None:
+    options = dict(job.model)
+    model: Any = create_model(options.pop("name"), **options).to(device).train(training)
+    images = torch.randn(batch, model.config.in_chans, *model.img_size, device=device)
+    labels = torch.zeros(batch, dtype=torch.long, device=device)
+    lower = torch.autocast(device, dtype=getattr(torch, job.precision), enabled=job.precision != "float32")
+    if not training:
+        with torch.inference_mode(), lower:
+            model(images)
+        return
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(2):  # the second step has the moments of the first
+        with lower:
+            scores = model(images)
+        F.cross_entropy(scores.float(), labels).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+
+def _baseline(device: str) -> int:
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated()
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def _most(device: str) -> int:
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated()
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+def main() -> None:
+    """Jobs on standard input, peaks on standard output; each job in a child of its own, forked before any has computed anything."""
+    for values in json.load(sys.stdin):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if not child:
+            os.write(writer, json.dumps(vars(_measured(Job(**values), "cpu"))).encode())
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader) as answers:
+            answer = answers.read()
+        if os.waitpid(child, 0)[1] or not answer:
+            sys.exit("the process that measures memory died")
+        print(answer, flush=True)
+
+
+if __name__ == "__main__":
+    main()
