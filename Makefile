@@ -21,12 +21,13 @@ lint: setup
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-test-slow: setup  ## minutes: compiles every core with inductor
+test-slow: setup  ## minutes: compiles every core with inductor, kills a training thirty times
 	$(BIN)/pytest -m slow
 
 bench: setup  ## four minutes, with nothing else running: ours beside the peers; writes docs/speed.md and its chart
 	$(BIN)/python -m benchmarks.attention --write docs/speed.md
 	$(BIN)/python -m benchmarks.tokens --write docs/speed.svg
+	$(BIN)/python -m benchmarks.pipeline
 
 demo: setup  ## under four minutes: trains seven attentions on images in the package, and prints a table
 	$(BIN)/vix compare

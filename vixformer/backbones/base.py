@@ -119,10 +119,17 @@ class Backbone(nn.Module, Configured, family="model"):
         values = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
         values["attention"] = self.attention_expression()
         weights, config = folder / (WEIGHTS_FILE + ".part"), folder / (CONFIG_FILE + ".part")
-        save_model(self, str(weights))
-        config.write_text(json.dumps({"model": self.name, **values}, indent=2) + "\n")
-        weights.rename(folder / WEIGHTS_FILE)
-        config.rename(folder / CONFIG_FILE)
+        try:
+            save_model(self, str(weights))
+            config.write_text(json.dumps({"model": self.name, **values}, indent=2) + "\n")
+            weights.rename(folder / WEIGHTS_FILE)
+            config.rename(folder / CONFIG_FILE)
+        except (OSError, SafetensorError) as error:
+            kept = "; the previous one is kept" if (folder / WEIGHTS_FILE).exists() else ""
+            raise ValueError(f"cannot write the model to {folder}: {error}{kept}") from None
+        finally:
+            weights.unlink(missing_ok=True)
+            config.unlink(missing_ok=True)
 
 
 def _mechanism(module: Attention | Mixing) -> Any:

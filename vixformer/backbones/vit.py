@@ -79,7 +79,7 @@ class ViT(Backbone, name="vit"):
         pool = Pooling.member(config.pool)
         self.num_tokens: int = pool.prefix + self.patch_embed.repeats * self.grid[0] * self.grid[1]
 
-        self.cls_token = nn.Parameter(torch.empty(1, pool.prefix, dim)) if pool.prefix else None
+        self.cls_token = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, pool.prefix, dim), std=0.02)) if pool.prefix else None
         self.pos: Positions = Positions.member(config.pos)(dim, head_dim, self.grid, pool.prefix)
         self.pos_drop = nn.Dropout(config.pos_drop_rate)
         shape = Shape(dim, config.num_heads, head_dim, self.num_tokens)
@@ -99,15 +99,9 @@ class ViT(Backbone, name="vit"):
         self.norm = nn.LayerNorm(dim, eps=1e-6) if config.norm_place == "pre" else nn.Identity()
         self.pool: Pooling = pool(dim, self.num_tokens)
         self.head = self._make_head(config.num_classes)
-        self._init_weights()
 
     def _make_head(self, num_classes: int) -> nn.Module:
         return make_head(self.config.head, self.pool.out_dim, num_classes, self.config.act, self.config.head_drop_rate)
-
-    def _init_weights(self) -> None:
-        if self.cls_token is not None:
-            nn.init.trunc_normal_(self.cls_token, std=0.02)
-        _init_linear(self)
 
     def tokens(self, x: Tensor) -> tuple[Tensor, Grid]:
         """Images -> tokens with their positions, and the grid they lie on."""
@@ -146,7 +140,6 @@ class ViT(Backbone, name="vit"):
         values = {field.name: getattr(self.config, field.name) for field in fields(self.config)}
         self.config = checked(type(self.config), {**values, "num_classes": num_classes}, "reset_classifier")
         self.head = self._make_head(num_classes).train(self.training)
-        _init_linear(self.head)
         like = next(self.parameters())
         self.head.to(like.device, like.dtype)
 
@@ -157,14 +150,3 @@ class ViT(Backbone, name="vit"):
             for name, p in self.named_parameters()
             if p.dim() <= 1 or name in ("cls_token", "pos.embed") or name.startswith(tuple(inside))
         }
-
-
-def _init_linear(module: nn.Module) -> None:
-    """Weights that keep the scale of what passes: smaller ones learn slowly at these widths. What a core learns starts its own way."""
-    if isinstance(module, nn.Linear):
-        nn.init.xavier_uniform_(module.weight)
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)
-    for child in module.children():
-        if not isinstance(child, Core):
-            _init_linear(child)

@@ -39,7 +39,7 @@ def crop_and_flip(pixels: Tensor, padding: int, flip: bool, generator: torch.Gen
 
 
 def rotate(images: Tensor, degrees: float, generator: torch.Generator) -> Tensor:
-    """Each image turned by up to `degrees` either way around its middle; the corners that come in are zero, which before normalisation is black."""
+    """Each image turned by up to `degrees` either way around its middle. The corners that come in are 0, black until normalised."""
     if not degrees:
         return images
     images = images.float()

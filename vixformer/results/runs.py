@@ -32,7 +32,7 @@ def data_digest(*parts: Images) -> str:
 
 
 def content(recipe: Recipe, digest: str) -> str:
-    """What a run is known by: the resolved recipe with its seed, the data, the code's version. Where files lie or logs go does not count."""
+    """What a run is known by: the resolved recipe with its seed, the data, the version. Where files lie or logs go does not count."""
     values = recipe.to_dict()
     values["data"].pop("root")
     values["train"].pop("device")
