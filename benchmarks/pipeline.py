@@ -1,4 +1,4 @@
-"""What the data pipeline costs beside a training step of the small ViT of hybrid/mnist, with and without augmentation: part of `make bench`."""
+"""What the data pipeline costs beside a training step of the ViT of hybrid/mnist, with and without augmentation: part of `make bench`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main() -> None:
         loader = load_parts(replace(recipe, data=data), torch.device("cpu")).train
         order = torch.arange(len(loader.images))
         calls[name] = lambda loader=loader, order=order: next(loader.batches(order, torch.Generator().manual_seed(0)))
-    model = recipe.model.filled(28, 1, 10).owner(recipe.model.filled(28, 1, 10))
+    model = replace(recipe, data=Data()).build()
     optimizer = make_optimizer(model, recipe.train)
     images, labels = next(loader.plain())  # pyright: ignore[reportPossiblyUnboundVariable]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vixformer.cli import main
+from vixformer.cli import main, runs
 from vixformer.version import __version__
 
 
@@ -31,7 +31,7 @@ def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     for args in ([], ["--help"], ["help"]):
         out = run(capsys, *args)
-        assert all(f"vix {command}" in out for command in ("models", "attentions", "show", "demo"))
+        assert all(f"vix {command}" in out for command in ("models", "attentions", "show", "overview", "runs"))
     assert run(capsys, "--version") == f"vix {__version__}\n"
 
 
@@ -107,6 +107,20 @@ def test_train_and_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert "test top-1" in run(capsys, "train", "--resume", str(folder))
 
 
+def test_compare_prints_and_writes_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="has no runs"):
+        runs([str(tmp_path)])
+    flags = [*TINY[:-2], "--train.no-measure", "--epochs", "1", "--folds", "2", "--out", str(tmp_path)]
+    out = run(capsys, "compare", "quick/exact", "quick/fourier", *flags)
+    assert "mean ± standard deviation over 2 folds, one seed" in out
+    page = (tmp_path / "compare.md").read_text()
+    assert "| quick/fourier | fourier |" in page
+    assert "validation %" in page
+    listed = run(capsys, "runs", str(tmp_path))
+    assert listed.count("1 of 1") == 4
+    assert "done" in listed
+
+
 def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "hybrid/mnist/first-relu-64" in run(capsys, "recipes", "hybrid/mnist/*")
     out = run(capsys, "data", "list", "--root", str(tmp_path))
@@ -127,6 +141,11 @@ def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         (["train", "quick/exact", "--out", "/proc/nope"], "/proc/nope"),
         (["compare", "nope/*"], 'unknown recipe "nope/*"'),
         (["compare", "quick/exact", "--seeds", "0"], "--seeds must be a whole number of at least 1, not 0"),
+        (["compare", "quick/exact", "--folds", "1"], "--folds must be a whole number of at least 2, not 1"),
+        (["compare", "quick/exact", "--epochs", "0"], "epochs must be greater than 0, not 0"),
+        (["compare", "quick/exact", "--train.lr", "fast"], "--train.lr must be a number, not 'fast'"),
+        (["train", "quick/exact", "--train.loggers", "paper"], "paper"),
+        (["runs", "/nowhere"], "/nowhere has no runs"),
         (["recipes", "nope"], 'no recipe is called "nope"'),
         (["data", "fetch"], "vix data list"),
         (["data", "check", "mnits"], 'did you mean "mnist"'),

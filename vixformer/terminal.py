@@ -147,7 +147,9 @@ def comparison(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], list[st
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], grid: bool = False) -> None:
     grid_of = Table(box=box.SIMPLE_HEAD, show_lines=grid)
     for column in columns:
-        grid_of.add_column(column, justify="left" if column in WORDS else "right", overflow="fold")
+        grid_of.add_column(
+            column, justify="left" if column in WORDS else "right", overflow="fold", no_wrap=column in ("model", "recipe", "run")
+        )
     for row in rows:
         grid_of.add_row(*(cell.replace("[", r"\[") for cell in row))
     console().print(grid_of)

@@ -47,7 +47,9 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow
 
     client = mlflow.MlflowClient((tmp_path / "mlruns").as_uri())
-    (run,) = client.search_runs([client.get_experiment_by_name("vixformer").experiment_id])
+    experiment = client.get_experiment_by_name("vixformer")
+    assert experiment is not None
+    (run,) = client.search_runs([experiment.experiment_id])
     assert run.data.params["train.lr"] == "0.003"
     assert run.info.status == "FINISHED"
     values = client.get_metric_history(run.info.run_id, "train_loss")

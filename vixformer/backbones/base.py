@@ -125,8 +125,7 @@ class Backbone(nn.Module, Configured, family="model"):
             weights.rename(folder / WEIGHTS_FILE)
             config.rename(folder / CONFIG_FILE)
         except (OSError, SafetensorError) as error:
-            kept = "; the previous one is kept" if (folder / WEIGHTS_FILE).exists() else ""
-            raise ValueError(f"cannot write the model to {folder}: {error}{kept}") from None
+            raise ValueError(f"cannot write the model to {folder}: {error}") from None
         finally:
             weights.unlink(missing_ok=True)
             config.unlink(missing_ok=True)

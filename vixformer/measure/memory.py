@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import functools
 import gc
 import json
 import os
@@ -19,9 +21,6 @@ import torch
 import torch.nn.functional as F
 
 from vixformer.models import create_model
-
-LONGEST = 600
-"""Seconds to wait for the process that measures."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,37 @@ def peak_memory(jobs: Sequence[Job], device: str = "cpu") -> list[Peak] | None:
         return [_measured(job, device) for job in jobs]
     if device != "cpu" or not Path("/proc/self/status").exists():
         return None
-    question = json.dumps([vars(job) for job in jobs])
-    done = subprocess.run([sys.executable, "-m", __name__], input=question, capture_output=True, text=True, timeout=LONGEST)
-    if done.returncode:
-        raise RuntimeError(f"measuring memory failed: {done.stderr.strip()[-500:]}")
-    return [Peak(**json.loads(line)) for line in done.stdout.splitlines()]
+    return [Peak(**json.loads(_server().ask(json.dumps(vars(job))))) for job in jobs]
+
+
+class _Server:
+    """A process that has everything loaded and has computed nothing; it forks a child for every job."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen([sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        atexit.register(self.close)
+
+    def ask(self, line: str) -> str:
+        stdin, stdout = self.process.stdin, self.process.stdout
+        assert stdin is not None and stdout is not None  # noqa: PT018
+        stdin.write(line + "\n")
+        stdin.flush()
+        answer = stdout.readline()
+        if not answer:
+            _server.cache_clear()
+            raise RuntimeError("the process that measures memory died; its complaint is above")
+        return answer
+
+    def close(self) -> None:
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
+        self.process.wait()
+
+
+@functools.cache
+def _server() -> _Server:
+    return _Server()
 
 
 def _measured(job: Job, device: str) -> Peak:
@@ -100,12 +125,17 @@ def _most(device: str) -> int:
 
 
 def main() -> None:
-    """Jobs on standard input, peaks on standard output; each job in a child of its own, forked before any has computed anything."""
-    for values in json.load(sys.stdin):
+    """A job a line on standard input, its peak on standard output."""
+    import torch._dynamo  # noqa: F401  # what an optimiser imports at its first step, so that not every child has to
+
+    from vixformer.attention.native import library
+
+    library()
+    for line in sys.stdin:
         reader, writer = os.pipe()
         child = os.fork()
         if not child:
-            os.write(writer, json.dumps(vars(_measured(Job(**values), "cpu"))).encode())
+            os.write(writer, json.dumps(vars(_measured(Job(**json.loads(line)), "cpu"))).encode())
             os._exit(0)
         os.close(writer)
         with os.fdopen(reader) as answers:

@@ -26,8 +26,8 @@ def quick(attention: str) -> Recipe:
     """Command: `vix train quick/exact` (and the others)."""
     return Recipe(
         data=Data(name="fashion-mini"),
-        model=ViT.Config(attention=attention, patch_size=4, embed_dim=64, depth=3, num_heads=4, mlp_ratio=2.0),
-        train=Train(epochs=3, batch_size=64, lr=2e-3, warmup=0.5),
+        model=ViT.Config(attention=attention, patch_size=4, embed_dim=64, depth=2, num_heads=4, mlp_ratio=2.0),
+        train=Train(epochs=4, batch_size=64, lr=3e-3, warmup=0.5, clip=1.0),
     )
 
 

@@ -314,10 +314,14 @@ class _Run:
         return patience is not None and bool(self.state.history) and len(self.state.history) - 1 - self._best_epoch() >= patience
 
     def _keep_best(self) -> None:
-        if self.folder is not None:
-            self.state.model.save_pretrained(self.folder / BEST)
-        else:
+        if self.folder is None:
             self.best = copy.deepcopy(self.state.model.state_dict())
+            return
+        try:
+            self.state.model.save_pretrained(self.folder / BEST)
+        except ValueError as error:
+            last = self.folder / LAST
+            raise ValueError(f"{error}" + (f"; the checkpoint {last} is kept" if last.exists() else "")) from None
 
     def _restore_best(self) -> None:
         state = from_pretrained(self.folder / BEST).state_dict() if self.folder is not None else self.best
