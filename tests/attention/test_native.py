@@ -147,6 +147,21 @@ def test_large_scores_do_not_overflow() -> None:
     assert out.isfinite().all()
 
 
+def test_fewer_keys_than_queries_are_not_read_past_their_end() -> None:
+    q, k, v = torch.randn(2, 2, 70, 16), torch.randn(2, 2, 20, 16), torch.randn(2, 2, 20, 16)
+    for word in ("softmax", "performer(kernel=relu, features=16)", "performer(features=16)"):
+        core = core_of(build(word, 70, dim=32, heads=2))
+        inputs = [t.clone().requires_grad_() for t in (q, k, v)]
+        out = core(*inputs)
+        assert distance(out, core.reference(q, k, v)) <= 1e-5
+        out.sum().backward()
+        assert [t.grad.shape for t in inputs] == [t.shape for t in (q, k, v)]  # pyright: ignore
+    with pytest.raises(ValueError, match="nystrom needs as many keys as queries, and there are 20 and 70"):
+        core_of(build("nystrom(landmarks=16)", 70, dim=32, heads=2))(q, k, v)
+    assert native.exact(q, k, v[:, :, :10]) is None
+    assert native.nystrom(q, k, v, 16, 6, None) is None
+
+
 def test_torch_does_what_c_cannot() -> None:
     q = torch.randn(1, 2, 70, 16)
     assert native.nystrom(q.double(), q.double(), q.double(), 16, 6, None) is None
