@@ -35,6 +35,15 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--version") == f"vix {__version__}\n"
 
 
+@pytest.mark.parametrize("command", ["train", "compare", "data", "runs", "recipes", "show", "models"])
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    try:
+        main([command, *(["vit"] if command == "show" else []), "--help"])
+    except SystemExit as stop:
+        assert stop.code == 0
+    assert f"vix {command}" in capsys.readouterr().out
+
+
 def test_models(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "models")
     assert "vit-tiny" in out
@@ -136,6 +145,8 @@ def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         (["train", "quick/exact", "--train.epochs", "0"], "epochs must be greater than 0, not 0"),
         (["train", "quick/exact", "--train.epoch", "3"], "did you mean --train.epochs?"),
         (["train", "quick/exact", "--train.batch-size", "99999"], "train.batch_size is 99999"),
+        (["train", "quick/exact", "--train.device", "cuda:77"], "train.device cuda:77 cannot be used here: choose cpu"),
+        (["train", "--resume", "/nowhere", "--train.epochs", "9"], "takes no other options, such as --train.epochs"),
         (["train", "--resume", "/nowhere"], "/nowhere is no run folder"),
         (["train", "quick/exact", "--out"], "--out needs a value"),
         (["train", "quick/exact", "--out", "/proc/nope"], "/proc/nope"),

@@ -128,6 +128,8 @@ def train(args: Sequence[str]) -> None:
     words = list(args)
     out, resume = _take(words, "--out") or "runs", _take(words, "--resume")
     if resume is not None:
+        if words:
+            raise ValueError(f"--resume goes on with a run as it was and takes no other options, such as {words[0]}")
         recipe, folder, name = read_run(resume).recipe, Path(resume), resume
     else:
         if not words or words[0].startswith("-"):
@@ -236,10 +238,20 @@ def data(args: Sequence[str]) -> None:
 
 def _checked(source: Any) -> str:
     """What reading the whole set shows."""
-    found = {part: len(source.read(part)) for part in ("train", "test")}
-    whole = all(found[part] == source.counts.get(part, found[part]) for part in found)
+    from vixformer.data.base import content_digest
+
+    found = {}
+    whole = True
+    for part in ("train", "test"):
+        images = source.read(part)
+        found[part] = len(images)
+        complete = len(images) == source.counts.get(part, len(images))
+        whole &= complete
+        if complete and part in source.digests and content_digest(images) != source.digests[part]:
+            raise ValueError(f"{source.name}: the {part} part has the right number of images but not the right ones: get it again")
     says = "whole" if whole else f"a subset of {' + '.join(count(n) for n in source.counts.values())}"
-    return f"{source.name}: {count(found['train'])} + {count(found['test'])} images, {says}"
+    compared = " and every pixel and label as published" if whole and source.digests else ""
+    return f"{source.name}: {count(found['train'])} + {count(found['test'])} images, {says}{compared}"
 
 
 def _take(words: list[str], flag: str) -> str | None:
@@ -273,6 +285,10 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
 }
 
 
+PLAIN = ("models", "attentions", "overview", "show")
+"""Commands whose flags are listed by what reads them."""
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     args = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -281,7 +297,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         elif args[0] == "--version":
             say(f"vix {__version__}")
         else:
-            pick(COMMANDS, args[0], "command")(args[1:])
+            command = pick(COMMANDS, args[0], "command")
+            if args[1:2] in (["--help"], ["-h"]) and args[0] not in PLAIN:
+                say(f"vix {args[0]} {command.__doc__}")
+                say('"vix train quick/exact --help" lists the options of a recipe, which compare takes too.')
+            else:
+                command(args[1:])
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

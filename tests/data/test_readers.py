@@ -19,7 +19,7 @@ import torch
 from PIL import Image
 
 from vixformer.config import Data
-from vixformer.data.base import DataSet, Images, data_root
+from vixformer.data.base import DataSet, Images, content_digest, data_root
 from vixformer.data.cifar import CIFAR10, CIFAR100
 from vixformer.data.folder import Folder, TinyImageNet
 from vixformer.data.hub import Hub
@@ -82,6 +82,18 @@ def test_damaged_idx_files(damage, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         MNIST(tmp_path).read("train")
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.skipif("VIX_DATA" not in os.environ, reason="the real files are not here: set VIX_DATA")
+@pytest.mark.parametrize("name", ["mnist", "fashion-mnist", "cifar10"])
+def test_real_content_is_as_published(name: str) -> None:
+    source = DataSet.member(name)(data_root())
+    parts: tuple[Any, ...] = ("train", "test")
+    for part in parts:
+        images = source.read(part)
+        assert content_digest(images) == source.digests[part]
+        images.labels[0] = (images.labels[0] + 1) % 10
+        assert content_digest(images) != source.digests[part]
 
 
 def test_labels_that_do_not_fit(tmp_path: Path) -> None:

@@ -54,6 +54,18 @@ def test_it_learns_and_says_what_it_did(tmp_path: Path) -> None:
     assert evaluate(result.model, parts.test).top1 == pytest.approx(summary["test_top1"])
 
 
+def test_what_python_callers_get_wrong_is_a_sentence_too() -> None:
+    with pytest.raises(ValueError, match=r"epochs must be greater than 0, not 0"):
+        train(tiny(epochs=0))
+    with pytest.raises(ValueError, match=r"train.device nowhere cannot be used here"):
+        train(tiny(device="nowhere"))
+
+
+def test_files_of_a_run_are_for_whom_new_files_are(tmp_path: Path) -> None:
+    train(tiny(epochs=1), tmp_path)
+    assert len({path.stat().st_mode for path in tmp_path.rglob("*") if path.is_file()}) == 1
+
+
 def test_the_same_seed_gives_the_same_weights() -> None:
     a, b, c = (train(tiny(epochs=1, seed=seed)) for seed in (0, 0, 1))
     assert all(torch.equal(x, y) for x, y in zip(a.model.state_dict().values(), b.model.state_dict().values(), strict=True))
@@ -91,6 +103,8 @@ def test_early_stopping_counts_from_the_best_epoch() -> None:
     result = train(tiny(epochs=30, lr=1e-12, patience=2, monitor="val_top1"))
     assert len(result.history) <= 6
     assert len(result.history) - result.summary["best_epoch"] == 2
+    assert result.summary["stopped_early"]
+    assert result.summary["monitor"] == "val_top1"
 
 
 def test_a_batch_larger_than_the_set() -> None:

@@ -122,6 +122,7 @@ class Backbone(nn.Module, Configured, family="model"):
         try:
             save_model(self, str(weights))
             config.write_text(json.dumps({"model": self.name, **values}, indent=2) + "\n")
+            weights.chmod(config.stat().st_mode)  # safetensors makes its files the owner's alone
             weights.rename(folder / WEIGHTS_FILE)
             config.rename(folder / CONFIG_FILE)
         except (OSError, SafetensorError) as error:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,6 +69,8 @@ class DataSet(Named, family="data set"):
     """Channels, height, width."""
     counts: ClassVar[dict[Part, int]] = {}
     """Images in each part of the whole set; fewer are a subset."""
+    digests: ClassVar[dict[Part, str]] = {}
+    """Of the pixels and labels of each part of the whole set, by `content_digest`; where they are known."""
     downloads: ClassVar[tuple[Download, ...]] = ()
 
     def __init__(self, root: Path) -> None:
@@ -81,7 +84,12 @@ class DataSet(Named, family="data set"):
         raise NotImplementedError
 
     def missing(self, path: Path) -> ValueError:
-        return ValueError(f'{path} is not there: get it with "vix data get {self.name}", or point --data.root at the folder that has it')
+        return ValueError(f'{path} is not there: get it with "vix data get {self.name}", or set VIX_DATA to the folder that has it')
+
+
+def content_digest(images: Images) -> str:
+    """Of all pixels and labels, whatever files they came from."""
+    return hashlib.sha256(images.pixels.numpy().tobytes() + images.labels.numpy().tobytes()).hexdigest()[:32]
 
 
 def data_root(root: str | Path | None = None) -> Path:

@@ -18,6 +18,7 @@ class CIFAR10(DataSet, name="cifar10"):
     about = "small photographs, 10 classes"
     shape = (3, 32, 32)
     counts = {"train": 50_000, "test": 10_000}
+    digests = {"train": "973ef2abb5897efc795681a4d79a6f5f", "test": "2c33b053d1cd726af8d86e174a96dd89"}
     downloads = (Download("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530", unpack=True),)
     classes: ClassVar[tuple[str, ...]] = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
     binary: ClassVar[str] = "cifar-10-batches-bin"
@@ -74,6 +75,7 @@ class CIFAR10(DataSet, name="cifar10"):
 class CIFAR100(CIFAR10, name="cifar100"):
     about = "small photographs, 100 classes"
     downloads = (Download("https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz", "md5:03b5dce01913d631647c71ecec9e9cb8", unpack=True),)
+    digests = {}
     binary = "cifar-100-binary"
     python = "cifar-100-python"
     label_bytes = 2  # coarse, then fine

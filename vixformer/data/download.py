@@ -22,9 +22,11 @@ TRIES = 5
 
 
 def get(dataset: DataSet, progress: Progress | None = None) -> list[Path]:
-    """Every file of the distribution; those that are here and right are not fetched again."""
+    """Every file of the distribution; those that are here and right are not fetched again, and nothing is where the set can be read."""
     if not dataset.downloads:
         raise ValueError(f"{dataset.name} has no files to get: it is {dataset.about}")
+    if dataset.here():
+        return []
     return [fetch(item, dataset.root, progress) for item in dataset.downloads]
 
 
@@ -33,7 +35,11 @@ def fetch(item: Download, root: Path, progress: Progress | None = None, tries: i
     folder.mkdir(parents=True, exist_ok=True)
     target, part = folder / item.name, folder / f"{item.name}.part"
     if not (target.exists() and digest(target, item.digest) == item.digest):
-        _receive(item, part, progress, tries)
+        try:
+            _receive(item, part, progress, tries)
+        except ValueError:
+            _remove_empty(folder, root)
+            raise
         found = digest(part, item.digest)
         if found != item.digest:
             part.unlink()
@@ -79,8 +85,16 @@ def _receive(item: Download, part: Path, progress: Progress | None, tries: int) 
             raise ValueError(f"cannot get {item.url}: the server answers {error.code} {error.reason}") from None
         except (OSError, HTTPException) as error:
             if attempt == tries - 1:
-                raise ValueError(f"cannot get {item.url}: {error}; what came is kept, and the same command goes on from there") from None
+                kept = "; what came is kept, and the same command goes on from there" if part.exists() else ""
+                raise ValueError(f"cannot get {item.url}: {getattr(error, 'reason', error)}{kept}") from None
     raise ValueError(f"cannot get {item.url}: the connection was cut {tries} times; the same command goes on from there")
+
+
+def _remove_empty(folder: Path, root: Path) -> None:
+    """Folders made for a file that did not come."""
+    while folder != root and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
 
 
 def _unpack(archive: Path, folder: Path) -> None:

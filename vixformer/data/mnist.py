@@ -22,6 +22,7 @@ class MNIST(DataSet, name="mnist"):
     about = "handwritten digits"
     shape = (1, 28, 28)
     counts = {"train": 60_000, "test": 10_000}
+    digests = {"train": "d18cfd466eb143ac1097fde604dba9ee", "test": "a0863a96c44e5666edbb30c4071ee79c"}
     folder = "MNIST"
     classes: tuple[str, ...] = tuple("0123456789")
     downloads = tuple(
@@ -55,6 +56,7 @@ class MNIST(DataSet, name="mnist"):
 
 class FashionMNIST(MNIST, name="fashion-mnist"):
     about = "photographs of clothes"
+    digests = {"train": "1f243a60b4b748a44c48b9a6f6907be2", "test": "9a494dc49efeb996f4076c469b31cd05"}
     folder = "FashionMNIST"
     classes = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
     downloads = tuple(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 from torch import Tensor
 
 
@@ -22,6 +21,8 @@ def validation(labels: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]
 
 def fold(labels: Tensor, folds: int, number: int, seed: int) -> tuple[Tensor, Tensor]:
     """Indices to train on and to validate on, in fold `number` of `folds`."""
+    from sklearn.model_selection import StratifiedKFold  # here, because it takes a second to load
+
     least = int(torch.bincount(labels)[torch.bincount(labels) > 0].min())
     if least < folds:
         raise ValueError(f"{folds} folds need at least {folds} images of every class, and one class has {least}: use fewer folds")
@@ -31,9 +32,11 @@ def fold(labels: Tensor, folds: int, number: int, seed: int) -> tuple[Tensor, Te
 
 
 def _apart(labels: Tensor, share: float, seed: int, what: str) -> tuple[Tensor, Tensor]:
+    from sklearn.model_selection import StratifiedShuffleSplit
+
     try:
         splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
         rest, part = next(splitter.split(np.zeros(len(labels)), labels.numpy()))
-    except ValueError as error:
-        raise ValueError(f"{what} = {share} leaves too few of {len(labels)} images for one of every class: {error}") from None
+    except ValueError:
+        raise ValueError(f"{what} = {share} leaves too few of {len(labels)} images for one of every class: make it larger") from None
     return torch.from_numpy(np.sort(rest)), torch.from_numpy(np.sort(part))

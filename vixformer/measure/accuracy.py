@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from sklearn.metrics import classification_report
 from torch import Tensor, nn
 
 from vixformer.data.loader import Loader
@@ -29,6 +28,8 @@ class Scores:
 
     def per_class(self, names: tuple[str, ...]) -> dict[str, dict[str, float]]:
         """Precision, recall and F1 of each class, and their averages."""
+        from sklearn.metrics import classification_report  # here, because it takes a second to load
+
         numbers = list(range(len(names)))
         options: dict[str, Any] = {"labels": numbers, "target_names": [f"{i} {n}" for i, n in enumerate(names)], "zero_division": 0}
         report: Any = classification_report(self.labels.numpy(), self.predictions.numpy(), output_dict=True, **options)

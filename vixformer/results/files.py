@@ -12,6 +12,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 
+def readable(path: Path) -> None:
+    """For whom other new files are: safetensors makes its files the owner's alone."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)
+
+
 def write_text(path: Path, text: str) -> None:
     part = path.with_name(path.name + ".part")
     try:
@@ -34,6 +41,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], note: Any) -> None:
     part = path.with_name(path.name + ".part")
     try:
         save_file(tensors, part, metadata={"note": json.dumps(note)})
+        readable(part)
         with part.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(part, path)

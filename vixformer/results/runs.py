@@ -41,7 +41,8 @@ def content(recipe: Recipe, digest: str) -> str:
 
 
 def folder_of(out: Path, name: str, recipe: Recipe, digest: str) -> Path:
-    return out / f"{name.replace('/', '-').removesuffix('.json')}-seed{recipe.train.seed}-{content(recipe, digest)}"
+    fold = "" if recipe.data.folds is None else f"-fold{recipe.data.fold}"
+    return out / f"{name.replace('/', '-').removesuffix('.json')}-seed{recipe.train.seed}{fold}-{content(recipe, digest)}"
 
 
 @dataclass(frozen=True)

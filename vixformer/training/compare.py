@@ -60,7 +60,7 @@ def compare(
         folder = folder_of(out, name, recipe, digests[key])
         folders[name].append(folder)
         done = (folder / SUMMARY).exists() and not again
-        watching = observer(name, recipe, done) if observer else Observer()
+        watching = observer(_label(name, recipe, seeds), recipe, done) if observer else Observer()
         if not done:
             train(recipe, folder, resume=not again, observer=watching)
     return _rows(folders, seeds, folds)
@@ -74,6 +74,12 @@ def _plan(recipe: Recipe, seeds: int, folds: int | None) -> Iterator[Recipe]:
             yield seeded
         else:
             yield from (replace(seeded, data=replace(recipe.data, folds=folds, fold=fold)) for fold in range(folds))
+
+
+def _label(name: str, recipe: Recipe, seeds: int) -> str:
+    """What is running, where one name runs several times."""
+    seed = f", seed {recipe.train.seed}" if seeds > 1 else ""
+    return name + seed + ("" if recipe.data.folds is None else f", fold {recipe.data.fold + 1} of {recipe.data.folds}")
 
 
 def _rows(folders: dict[str, list[Path]], seeds: int, folds: int | None) -> list[Row]:

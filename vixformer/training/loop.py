@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from vixformer.attention.base import redraw
 from vixformer.backbones.base import from_pretrained
-from vixformer.config import Recipe
+from vixformer.config import Recipe, recipe_from_dict
 from vixformer.data import split
 from vixformer.data.base import Images
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
@@ -101,12 +101,16 @@ def load_parts(recipe: Recipe, device: torch.device) -> Parts:
 
 def pick_device(name: str) -> torch.device:
     if name != "auto":
-        return torch.device(name)
+        try:
+            return torch.empty(0, device=name).device
+        except (RuntimeError, AssertionError):
+            raise ValueError(f"train.device {name} cannot be used here: choose cpu, or leave it out") from None
     return torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
 
 
 def train(recipe: Recipe, out: str | Path | None = None, *, resume: bool = False, observer: Observer | None = None) -> Result:
     """Train, choose the epoch on the validation part, read the test set once. With `out`, a run folder that can be resumed."""
+    recipe = recipe_from_dict(recipe.to_dict(), "the recipe")  # dataclasses.replace checks nothing
     keep_freed_memory()
     run = _Run(recipe, None if out is None else Path(out), observer or Observer())
     if resume:
@@ -265,6 +269,8 @@ class _Run:
             "test_images": len(self.parts.test.images),
             "epochs": len(history),
             "best_epoch": best + 1,
+            "monitor": self.recipe.train.monitor,
+            "stopped_early": len(history) < self.recipe.train.epochs,
             "train_seconds": train_seconds,
             "seconds_an_epoch": train_seconds / len(history),
             "ms_a_step": 1e3 * train_seconds / state.steps,
@@ -342,7 +348,7 @@ class _Run:
             f"gradient norm {norm:.3g}; "
             f"first in {first_not_finite(state.model, images)}"
             + (f"; the last good checkpoint is {self.folder / LAST}" if self.folder else "")
-            + '; a smaller train.lr, train.clip or train.on_nan="back" may help'
+            + f"; a smaller train.lr{'' if self.recipe.train.on_nan == 'back' else ', train.on_nan=back'} or train.clip may help"
         )
 
     def _go_back(self) -> None:
