@@ -40,7 +40,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str
     try:
         main([command, *(["vit"] if command == "show" else []), "--help"])
     except SystemExit as stop:
-        assert stop.code == 0
+        assert stop.code == 0  # noqa: PT017
     assert f"vix {command}" in capsys.readouterr().out
 
 

@@ -83,7 +83,7 @@ def megabytes(n: int) -> str:
 
 def console() -> Console:
     # A pipe has no width; a table cut to 80 columns would lose what it was asked for.
-    return Console(width=shutil.get_terminal_size((160, 40)).columns if sys.stdout.isatty() else 160, highlight=False)
+    return Console(width=shutil.get_terminal_size((160, 40)).columns if sys.stdout.isatty() else 180, highlight=False)
 
 
 def say(text: str) -> None:
