@@ -103,7 +103,7 @@ class FeatureMap:
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap) -> Tensor | None:
     """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)); None where torch has to do it."""
-    if not _alike(q, k, v) or not _can(q, k, v, phi.directions):
+    if not _can(q, k, v, phi.directions) or not _alike(q, k, v):
         return None
     directions, keep = phi.padded()
     out = _like(q)
@@ -113,7 +113,7 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap) -> Tensor
 def linear_attention_backward(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, phi: FeatureMap) -> tuple[Tensor, Tensor, Tensor] | None:
     """The gradients of q, k and v; None where torch has to find them."""
     with torch.no_grad():
-        if not _alike(q, k, v, grad) or not _can(q, k, v, grad, phi.directions):
+        if not _can(q, k, v, grad, phi.directions) or not _alike(q, k, v, grad):
             return None
         directions, keep = phi.padded()
         turned = directions.t().contiguous()
@@ -125,7 +125,7 @@ def linear_attention_backward(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, phi
 
 def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
     """Exact attention of q (B, H, N, K) to k and v (B, H, R, K), with gradients; None where torch has to do it."""
-    if q.shape[-1] % LANES or not _alike(k, v) or not _alike(q[:, :, :0], k[:, :, :0]) or not _plain(q, k, v):
+    if not _plain(q, k, v) or q.shape[-1] % LANES or not _alike(k, v) or not _alike(q[:, :, :0], k[:, :, :0]):
         return None
     if torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v)):
         return _Exact.apply(q, k, v)  # pyright: ignore[reportReturnType]
@@ -154,7 +154,7 @@ class _Exact(torch.autograd.Function):
 
 def nystrom(q: Tensor, k: Tensor, v: Tensor, landmarks: int, iterations: int, filters: Tensor | None) -> Tensor | None:
     """Attention with the convolution of v added, `filters` (H, 2 side + 1); None where torch has to do it."""
-    if landmarks % LANES or not _alike(q, k, v) or not _can(q, k, v, *(() if filters is None else (filters,))):
+    if landmarks % LANES or not _can(q, k, v, *(() if filters is None else (filters,))) or not _alike(q, k, v):
         return None
     if filters is None:
         return _call("nystrom", (q, k, v), (_like(q),), q.shape, landmarks, iterations, None, 0)
