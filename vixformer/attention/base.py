@@ -22,6 +22,8 @@ class Shape:
     num_heads: int
     head_dim: int
     num_tokens: int | None = None
+    grid: Grid | None = None
+    """The places that the tokens of an image lie on, for mechanisms that learn something for each."""
     shared: dict[Any, nn.Parameter] = field(default_factory=dict, compare=False, repr=False)
     """Weights that the layers of one model have in common, by key (Linformer's `share=layerwise`)."""
 

@@ -97,23 +97,30 @@ def key_mask(mask: Tensor | None, n: int, causal: bool) -> Tensor | None:
     return seen
 
 
-def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-    if mask is None:
+def softmax_attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None
+) -> Tensor:
+    if mask is None and bias is None:
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
     seen = key_mask(mask, q.shape[-2], causal)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+    if bias is None:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias[None] if seen is None else bias.masked_fill(~seen, -torch.inf))
 
 
-def softmax_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+def softmax_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None) -> Tensor:
     scores = wide(q * q.shape[-1] ** -0.5 @ k.transpose(-1, -2))
+    scores = scores if bias is None else scores + bias
     seen = key_mask(mask, q.shape[-2], causal)
     if seen is None:
         return scores.softmax(-1)
     return scores.masked_fill(~seen.to(scores.device), -torch.inf).softmax(-1).nan_to_num(0.0)  # who sees nothing takes nothing
 
 
-def softmax_attention_slow(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-    return (softmax_weights(q, k, mask, causal) @ wide(v)).to(v.dtype)
+def softmax_attention_slow(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None
+) -> Tensor:
+    return (softmax_weights(q, k, mask, causal, bias) @ wide(v)).to(v.dtype)
 
 
 # --- linear attention: phi(q) (phi(k)' v) / (phi(q) . sum phi(k))

@@ -14,6 +14,7 @@ from vixformer.attention.base import Core, Grid, Mechanism, Mixer, Shape
 from vixformer.registry import Named
 
 Rotation = tuple[Tensor, Tensor]
+ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "hardswish": nn.Hardswish}
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,18 @@ class ProjectionOptions:
     qkv_bias: bool = True
     out_bias: bool = True
     drop: float = 0.0
+    kv_stride: int = 1
+    """Of the convolutions that make keys and values, for `conv`."""
+    shared_kv: bool = False
+    """Whether one convolution makes both, for `conv`."""
+    value_ratio: int = 1
+    """How much wider values are than queries and keys, for `batch`."""
+    stride: int = 1
+    """Every how manieth row and column asks, for `batch`."""
+    out_dim: int | None = None
+    """Width of the tokens that come out, for `batch`; left out, that of those that go in."""
+    act: str = "gelu"
+    """Before the output projection, for `batch`."""
 
 
 class Attention(nn.Module, Named, family="projection"):
@@ -30,16 +43,22 @@ class Attention(nn.Module, Named, family="projection"):
     on one. `rotation` holds the cosines and sines of rotary positions, (N, K / 2) each.
     """
 
+    keeps_grid = True
+    """Whether keys lie on the grid of the tokens."""
+
     def __init__(self, core: Core, options: ProjectionOptions) -> None:
         super().__init__()
         self.core = core
         shape = core.shape
         self.make_projections(shape, options)
-        self.proj = nn.Linear(shape.num_heads * shape.head_dim, shape.dim, bias=options.out_bias)
+        self.proj = self.make_output(shape, options)
         self.drop = nn.Dropout(options.drop)
 
     def make_projections(self, shape: Shape, options: ProjectionOptions) -> None:
         raise NotImplementedError
+
+    def make_output(self, shape: Shape, options: ProjectionOptions) -> nn.Module:
+        return nn.Linear(shape.num_heads * shape.head_dim, shape.dim, bias=options.out_bias)
 
     def split(self, x: Tensor, grid: Grid | None) -> tuple[Tensor, Tensor, Tensor]:
         """q, k, v, each (B, H, N, K)."""
@@ -58,7 +77,7 @@ class Attention(nn.Module, Named, family="projection"):
     def forward(self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None) -> Tensor:
         q, k, v = self.heads(x, mask, grid, rotation)
         with full_precision(x):
-            out = self.core(q, k, v, mask, grid)
+            out = self.core(q, k, v, mask, grid if self.keeps_grid else None)
         return self.drop(self.proj(out.transpose(1, 2).flatten(2)))
 
     def attention_map(self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None) -> Tensor:
@@ -91,6 +110,88 @@ class OneKeyValueHead(Attention, name="one-kv"):
         q = self.q(x).unflatten(-1, (heads, -1)).transpose(1, 2)
         kv = self.kv(x).unsqueeze(1).expand_as(q)
         return q, kv, kv
+
+
+class ConvProjection(Attention, name="conv"):
+    """q, k and v by a depthwise 3 x 3 convolution, batch norm and a linear layer, as in CvT; class tokens by the linear layer alone.
+
+    With `kv_stride` there are fewer keys than queries, and mechanisms that look at the grid do without it.
+    """
+
+    def make_projections(self, shape: Shape, options: ProjectionOptions) -> None:
+        inner = shape.num_heads * shape.head_dim
+        self.kv_stride = options.kv_stride
+        self.keeps_grid = options.kv_stride == 1
+        self.q_conv = _depthwise(shape.dim, 1)
+        self.q = nn.Linear(shape.dim, inner, bias=options.qkv_bias)
+        self.k_conv = _depthwise(shape.dim, options.kv_stride)
+        self.v_conv = None if options.shared_kv else _depthwise(shape.dim, options.kv_stride)
+        self.k = nn.Linear(shape.dim, inner, bias=options.qkv_bias)
+        self.v = nn.Linear(shape.dim, inner, bias=options.qkv_bias)
+
+    def split(self, x: Tensor, grid: Grid | None) -> tuple[Tensor, Tensor, Tensor]:
+        if grid is None:
+            raise ValueError('proj="conv" needs to know the grid that the tokens lie on: pass grid=(height, width)')
+        prefix = x.shape[1] - grid[0] * grid[1]
+        image = x[:, prefix:].transpose(1, 2).unflatten(-1, grid)
+
+        def convolved(conv: nn.Module) -> Tensor:
+            return torch.cat([x[:, :prefix], conv(image).flatten(2).transpose(1, 2)], 1)
+
+        keys = convolved(self.k_conv)
+        values = keys if self.v_conv is None else convolved(self.v_conv)
+        made = self.q(convolved(self.q_conv)), self.k(keys), self.v(values)
+        return tuple(t.unflatten(-1, (self.core.shape.num_heads, -1)).transpose(1, 2) for t in made)  # pyright: ignore
+
+    def heads(
+        self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        if mask is not None:
+            raise ValueError('proj="conv" mixes neighbours and takes no mask: leave it out, or use proj="linear"')
+        if rotation is not None and self.kv_stride > 1:
+            raise ValueError(f"rotary positions need as many keys as queries: use kv_stride=1, not {self.kv_stride}")
+        return super().heads(x, None, grid, rotation)
+
+
+class BatchNormProjection(Attention, name="batch"):
+    """q, k and v each by a linear layer and batch norm, an activation and the same for the output, as in LeViT.
+
+    With `stride` only every so manieth row and column asks, and the grid shrinks.
+    """
+
+    def make_projections(self, shape: Shape, options: ProjectionOptions) -> None:
+        inner = shape.num_heads * shape.head_dim
+        self.stride = options.stride
+        self.q, self.k = (LinearNorm(shape.dim, inner, bias=False) for _ in range(2))
+        self.v = LinearNorm(shape.dim, inner * options.value_ratio, bias=False)
+
+    def make_output(self, shape: Shape, options: ProjectionOptions) -> nn.Module:
+        inner = shape.num_heads * shape.head_dim * options.value_ratio
+        return nn.Sequential(ACTIVATIONS[options.act](), LinearNorm(inner, options.out_dim or shape.dim, bias=options.out_bias))
+
+    def split(self, x: Tensor, grid: Grid | None) -> tuple[Tensor, Tensor, Tensor]:
+        asking = x
+        if self.stride > 1:
+            if grid is None:
+                raise ValueError("attention that shrinks the grid needs to know it: pass grid=(height, width)")
+            asking = x.unflatten(1, grid)[:, :: self.stride, :: self.stride].flatten(1, 2)
+        made = self.q(asking), self.k(x), self.v(x)
+        return tuple(t.unflatten(-1, (self.core.shape.num_heads, -1)).transpose(1, 2) for t in made)  # pyright: ignore
+
+
+class LinearNorm(nn.Module):
+    """A linear layer and batch norm over all tokens of all images."""
+
+    def __init__(self, before: int, after: int, bias: bool = False) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(before, after, bias=bias), nn.BatchNorm1d(after)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.linear(x).flatten(0, 1)).view(*x.shape[:2], -1)
+
+
+def _depthwise(dim: int, stride: int) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(dim, dim, 3, stride, 1, groups=dim, bias=False), nn.BatchNorm2d(dim))
 
 
 class Mixing(nn.Module):

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from torch import Tensor
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from vixformer.attention import native, ops
-from vixformer.attention.base import Core, Grid
+from vixformer.attention.base import Core, Grid, Shape
 
 SHORT = 512
 """Keys up to which our loops were never slower than torch's kernel, forward and backward (docs/speed.md)."""
@@ -20,17 +23,45 @@ class Softmax(Core, name="softmax"):
     @dataclass(frozen=True, kw_only=True)
     class Config:
         causal: bool = False
+        bias: bool = False
+        """A learned number for every head and distance in rows and columns, added to the scores, as in LeViT: for one image size."""
+
+        def __post_init__(self) -> None:
+            if self.causal and self.bias:
+                raise ValueError("bias is for tokens on a grid, causal for a sequence: choose one of them")
+
+    def __init__(self, config: Any, shape: Shape) -> None:
+        super().__init__(config, shape)
+        if config.bias and shape.grid is None:
+            raise ValueError("softmax(bias=true) learns distances on a grid, and this layer was built without one: leave bias out")
+        places = 0 if shape.grid is None else shape.grid[0] * shape.grid[1]
+        self.distances = nn.Parameter(torch.zeros(shape.num_heads, places)) if config.bias else None
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        short = mask is None and not self.config.causal and k.shape[-2] <= SHORT
+        short = mask is None and not self.config.causal and self.distances is None and k.shape[-2] <= SHORT
         fast = native.exact(q, k, v) if short else None
-        return ops.softmax_attention(q, k, v, mask, self.config.causal) if fast is None else fast
+        return ops.softmax_attention(q, k, v, mask, self.config.causal, self._bias(q, k)) if fast is None else fast
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        return ops.softmax_attention_slow(q, k, v, mask, self.config.causal)
+        return ops.softmax_attention_slow(q, k, v, mask, self.config.causal, self._bias(q, k))
 
     def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
-        return ops.softmax_weights(q, k, mask, self.config.causal)
+        return ops.softmax_weights(q, k, mask, self.config.causal, self._bias(q, k))
+
+    def _bias(self, q: Tensor, k: Tensor) -> Tensor | None:
+        """(H, N queries, N keys). Tokens in front of the grid have none; fewer queries than keys are every second row and column, or so."""
+        if self.distances is None or self.shape.grid is None:
+            return None
+        (height, width), queries, keys = self.shape.grid, q.shape[-2], k.shape[-2]
+        front = (self.shape.num_tokens or height * width) - height * width
+        strides = [s for s in range(1, max(height, width) + 1) if -(-height // s) * -(-width // s) == queries - front]
+        if keys != front + height * width or not strides:
+            raise ValueError(f"softmax(bias=true) was built for a grid of {height} x {width} and got {keys} tokens: build it for that size")
+        rows, columns = (torch.arange(side, device=q.device) for side in (height, width))
+        down = (rows[:: strides[0], None] - rows).abs()
+        across = (columns[:: strides[0], None] - columns).abs()
+        index = (down[:, None, :, None] * width + across[None, :, None, :]).flatten(2).flatten(0, 1)
+        return F.pad(self.distances[:, index], (front, 0, front, 0)).to(q.dtype)
 
     def macs(self, n: int) -> int:
         return 2 * n * n * self.shape.num_heads * self.shape.head_dim

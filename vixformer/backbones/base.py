@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_model
 from torch import Tensor, nn
 from typing_extensions import Self
 
+from vixformer.attention.base import Core
 from vixformer.attention.layout import parse, print_layers
 from vixformer.attention.projection import Attention, Mixing
 from vixformer.registry import Configured, checked
@@ -21,6 +22,8 @@ from vixformer.registry import Configured, checked
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 ImageSize = PositiveInt | tuple[PositiveInt, PositiveInt]
 
+NO_ATTENTION = "none"
+"""What a backbone without attention says where others have a layout."""
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 
 
@@ -52,7 +55,8 @@ class Backbone(nn.Module, Configured, family="model"):
         super().__init__()
         self.config = config = config.filled()
         self.img_size: tuple[int, int] = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size
-        self.layout = parse(config.attention)
+        if config.attention != NO_ATTENTION:
+            self.layout = parse(config.attention)
 
     def forward_features(self, x: Tensor) -> Tensor:
         """Tokens (B, N, D) after the last block, normalised."""
@@ -68,13 +72,25 @@ class Backbone(nn.Module, Configured, family="model"):
     def forward(self, x: Tensor) -> Tensor:
         return self.forward_head(self.forward_features(x))
 
+    def make_head(self, num_classes: int) -> nn.Module:
+        """A fresh classifier, which `self.head` holds."""
+        raise NotImplementedError
+
     def reset_classifier(self, num_classes: int) -> None:
         """A fresh classifier for other classes."""
-        raise NotImplementedError
+        values = {field.name: getattr(self.config, field.name) for field in fields(self.config)}
+        self.config = checked(type(self.config), {**values, "num_classes": num_classes}, "reset_classifier")
+        like = next(self.parameters())
+        self.head = self.make_head(num_classes).train(self.training).to(like.device, like.dtype)
 
     def no_weight_decay(self) -> set[str]:
         """Parameters that weight decay should leave alone: vectors and tokens, as is customary, and everything learned inside a core."""
-        raise NotImplementedError
+        inside = {f"{name}." for name, module in self.named_modules() if isinstance(module, Core)}
+        return {
+            name
+            for name, p in self.named_parameters()
+            if p.dim() <= 1 or name.endswith(("cls_token", "pos.embed")) or name.startswith(tuple(inside))
+        }
 
     def attentions(self) -> list[Attention | Mixing]:
         """The attention of every block, in order."""
@@ -104,7 +120,7 @@ class Backbone(nn.Module, Configured, family="model"):
 
     def attention_expression(self) -> str:
         """The layout as it was expanded, one term a layer."""
-        return print_layers([_mechanism(module).config for module in self.attentions()])
+        return print_layers([_mechanism(module).config for module in self.attentions()]) or NO_ATTENTION
 
     def check_images(self, x: Tensor) -> None:
         if not x.is_floating_point():

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from vixformer.attention.base import Grid
-from vixformer.attention.projection import Attention, Mixing, Rotation
+from vixformer.attention.base import Grid, Shape
+from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, build_attention
+from vixformer.blocks.mlp import MLP
+from vixformer.blocks.norms import NormName, make_norm
+
+NormPlace = Literal["pre", "post", "between"]
 
 
 class DropPath(nn.Module):
@@ -29,18 +35,55 @@ class DropPath(nn.Module):
 
 
 class Block(nn.Module):
+    """Norms stand before attention and MLP (pre), after each residual (post), or, as in CCT, before attention and after it (between)."""
+
     def __init__(
-        self, dim: int, attn: Attention | Mixing, mlp: nn.Module, drop_path: float = 0.0, norm_place: Literal["pre", "post"] = "pre"
+        self,
+        dim: int,
+        attn: Attention | Mixing,
+        mlp: nn.Module,
+        drop_path: float = 0.0,
+        norm_place: NormPlace = "pre",
+        norm: NormName = "layer",
     ) -> None:
         super().__init__()
-        self.norm1, self.attn = nn.LayerNorm(dim, eps=1e-6), attn
-        self.norm2, self.mlp = nn.LayerNorm(dim, eps=1e-6), mlp
+        self.norm1, self.attn = make_norm(norm, dim), attn
+        self.norm2, self.mlp = make_norm(norm, dim), mlp
         self.drop_path = DropPath(drop_path)
-        self.pre = norm_place == "pre"
+        self.norm_place = norm_place
 
     def forward(self, x: Tensor, grid: Grid | None = None, rotation: Rotation | None = None) -> Tensor:
-        if self.pre:
-            x = x + self.drop_path(self.attn(self.norm1(x), grid=grid, rotation=rotation))
+        if self.norm_place == "post":
+            x = self.norm1(x + self.drop_path(self.attn(x, grid=grid, rotation=rotation)))
+            return self.norm2(x + self.drop_path(self.mlp(x)))
+        x = x + self.drop_path(self.attn(self.norm1(x), grid=grid, rotation=rotation))
+        if self.norm_place == "pre":
             return x + self.drop_path(self.mlp(self.norm2(x)))
-        x = self.norm1(x + self.drop_path(self.attn(x, grid=grid, rotation=rotation)))
-        return self.norm2(x + self.drop_path(self.mlp(x)))
+        x = self.norm2(x)
+        return x + self.drop_path(self.mlp(x))
+
+
+@dataclass(frozen=True)
+class BlockOptions:
+    mlp_dim: int
+    act: str = "gelu"
+    drop: float = 0.0
+    norm_place: NormPlace = "pre"
+    norm: NormName = "layer"
+    proj: str = "linear"
+    projection: ProjectionOptions = field(default_factory=ProjectionOptions)
+
+
+def make_blocks(layers: Sequence[Any], shape: Shape, options: BlockOptions, drop_path: Sequence[float]) -> nn.ModuleList:
+    """One block a layer of a layout; `drop_path` is the rate of each."""
+    return nn.ModuleList(
+        Block(
+            shape.dim,
+            build_attention(layer, shape, options.proj, options.projection),
+            MLP(shape.dim, options.mlp_dim, options.act, options.drop),
+            rate,
+            options.norm_place,
+            options.norm,
+        )
+        for layer, rate in zip(layers, drop_path, strict=True)
+    )

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -90,6 +92,63 @@ class ConvStem(Stem, name="conv"):
         return self.layers(images)[..., :height, :width].flatten(2).transpose(1, 2)
 
 
+class HalvingStem(Stem, name="levit"):
+    """Convolutions that halve the image, channels doubling up to D, batch norm after each and hardswish between them (LeViT)."""
+
+    def __init__(self, options: StemOptions) -> None:
+        super().__init__(options)
+        halvings = options.patch_size.bit_length() - 1
+        if 2**halvings != options.patch_size or halvings < 1 or options.dim % 2 ** (halvings - 1):
+            raise ValueError(
+                f'stem="levit" halves the image and doubles its channels up to embed_dim: patch_size must be 2, 4, 8, 16 or so, not '
+                f"{options.patch_size}, and half of it divide {options.dim}"
+            )
+        widths = [options.in_chans, *(options.dim >> i for i in reversed(range(halvings)))]
+        layers: list[nn.Module] = []
+        for before, after in pairwise(widths):
+            layers += [*_conv_norm(before, after, 3, 2), nn.Hardswish()]
+        self.layers = nn.Sequential(*layers[:-1])
+
+    def forward(self, images: Tensor) -> Tensor:
+        height, width = self.grid(*images.shape[-2:])
+        return self.layers(images)[..., :height, :width].flatten(2).transpose(1, 2)
+
+
+class ResNetStem(Stem, name="resnet"):
+    """A small ResNet (arXiv:1512.03385): a convolution and three residual blocks of D/4, D/2 and D channels, batch norm and ReLU in all.
+
+    The strides of the blocks multiply to `patch_size`, as those of `conv` do.
+    """
+
+    def __init__(self, options: StemOptions) -> None:
+        super().__init__(options)
+        if options.dim % 4:
+            raise ValueError(f'stem="resnet" widens to a quarter, a half and all of embed_dim, which 4 must divide, not {options.dim}')
+        quarter = options.dim // 4
+        strides = _strides(options.patch_size)
+        self.first = nn.Sequential(*_conv_norm(options.in_chans, quarter, 3, 1), nn.ReLU())
+        widths = (quarter, quarter, 2 * quarter, options.dim)
+        self.blocks = nn.Sequential(*(Residual(widths[i], widths[i + 1], strides[i]) for i in range(3)))
+
+    def forward(self, images: Tensor) -> Tensor:
+        height, width = self.grid(*images.shape[-2:])
+        return self.blocks(self.first(images))[..., :height, :width].flatten(2).transpose(1, 2)
+
+
+class Residual(nn.Module):
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(*_conv_norm(before, after, 3, stride), nn.ReLU(), *_conv_norm(after, after, 3, 1))
+        self.short = nn.Identity() if before == after and stride == 1 else nn.Sequential(*_conv_norm(before, after, 1, stride))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.body(x) + self.short(x))
+
+
+def _conv_norm(before: int, after: int, kernel: int, stride: int) -> list[nn.Module]:
+    return [nn.Conv2d(before, after, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(after)]
+
+
 class ChannelPixels(Stem, name="channel-pixels"):
     """Every channel of every pixel is a token, channel after channel ("Optimizing Image Classification on CIFAR-10").
 
@@ -105,6 +164,16 @@ class ChannelPixels(Stem, name="channel-pixels"):
 
     def forward(self, images: Tensor) -> Tensor:
         return self.proj(images).unflatten(1, (self.repeats, -1)).permute(0, 1, 3, 4, 2).flatten(1, 3)
+
+
+def after_window(side: int, windows: Sequence[tuple[int, int, int]]) -> int:
+    """What is left of a side after convolutions or poolings of these kernels, strides and paddings."""
+    start = side
+    for kernel, stride, padding in windows:
+        side = (side + 2 * padding - kernel) // stride + 1
+        if side < 1:
+            raise ValueError(f"a side of {start} pixels is too short for these convolutions: use a larger image, or smaller strides")
+    return side
 
 
 def _strides(total: int) -> tuple[int, int, int]:

@@ -1,0 +1,62 @@
+"""Compact Convolutional Transformer (arXiv:2104.05704): convolutions and pooling make the tokens, and all of them answer, weighed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pydantic import NonNegativeInt, PositiveInt
+from torch import Tensor, nn
+
+from vixformer.attention.base import Grid
+from vixformer.backbones.transformer import Transformer, TransformerConfig
+from vixformer.blocks.block import NormPlace
+from vixformer.blocks.stems import Stem, StemOptions, after_window
+
+
+class CCT(Transformer, name="cct"):
+    @dataclass(frozen=True, kw_only=True)
+    class Config(TransformerConfig):
+        conv_layers: PositiveInt = 1
+        """Each a convolution without bias, ReLU and a maximum over a window."""
+        conv_dim: PositiveInt = 64
+        """Channels of all but the last, which has embed_dim."""
+        conv_kernel: PositiveInt = 3
+        conv_stride: PositiveInt = 1
+        pool_kernel: PositiveInt = 3
+        pool_stride: PositiveInt = 2
+        pool_padding: NonNegativeInt = 1
+        pool: str = "seq"
+        qkv_bias: bool = False
+        norm_place: NormPlace = "between"
+
+    variants: ClassVar[dict[str, dict[str, Any]]] = {
+        "cct-2-3x2": dict(embed_dim=128, depth=2, num_heads=2, mlp_ratio=1.0, conv_layers=2),
+        "cct-6-3x1": dict(embed_dim=256, depth=6, num_heads=4),
+        "cct-7-3x1": dict(embed_dim=256, depth=7, num_heads=4),
+        "cct-14-7x2": dict(
+            img_size=224, num_classes=1000, embed_dim=384, depth=14, num_heads=6, mlp_ratio=3.0, conv_layers=2, conv_kernel=7, conv_stride=2
+        ),
+    }
+
+    def make_stem(self) -> Stem:
+        return ConvTokenizer(self.config)
+
+
+class ConvTokenizer(Stem):
+    def __init__(self, config: Any) -> None:
+        super().__init__(StemOptions(config.in_chans, config.embed_dim, 1))
+        widths = [config.in_chans, *[config.conv_dim] * (config.conv_layers - 1), config.embed_dim]
+        convolution = (config.conv_kernel, config.conv_stride, config.conv_kernel // 2)
+        pooling = (config.pool_kernel, config.pool_stride, config.pool_padding)
+        self.windows = [convolution, pooling] * config.conv_layers
+        layers: list[nn.Module] = []
+        for i in range(config.conv_layers):
+            layers += [nn.Conv2d(widths[i], widths[i + 1], *convolution, bias=False), nn.ReLU(), nn.MaxPool2d(*pooling)]
+        self.layers = nn.Sequential(*layers)
+
+    def grid(self, height: int, width: int) -> Grid:
+        return after_window(height, self.windows), after_window(width, self.windows)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.layers(images).flatten(2).transpose(1, 2)

@@ -1,0 +1,125 @@
+"""The networks of "Optimizing Image Classification on CIFAR-10": three convolutions in front of attention layers without an MLP.
+
+With `tokens="one"`, as in that work, the whole feature map goes through one linear layer to a single token. Attention over one token has
+nothing to choose from: whatever the mechanism, it returns v, and the layers are linear maps between norms. `tokens="grid"` keeps the map
+as a grid of tokens, so that attention has something to do.
+"""
+# B images  N tokens  D width
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import torch
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from vixformer.attention.base import Grid, Shape
+from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, build_attention
+from vixformer.backbones.base import Backbone, BackboneConfig, Rate
+from vixformer.blocks.mlp import activation
+from vixformer.blocks.positions import Positions
+
+
+class ConvToken(Backbone, name="convtoken"):
+    @dataclass(frozen=True, kw_only=True)
+    class Config(BackboneConfig):
+        tokens: Literal["one", "grid"] = "one"
+        conv_dims: tuple[PositiveInt, ...] = (64, 128, 256)
+        """Channels of the convolutions, each with batch norm and activation; one maximum over 2 x 2 pixels at the end."""
+        embed_dim: PositiveInt = 256
+        depth: PositiveInt = 1
+        num_heads: PositiveInt = 8
+        head_dim: PositiveInt | None = None
+        """Width of a head; left out, embed_dim / num_heads."""
+        proj: str = "linear"
+        qkv_bias: bool = True
+        out_bias: bool = True
+        residual: Literal["before", "after"] = "before"
+        """Whether a layer adds what came in, or what its first norm made of that (its EXP model)."""
+        pos: str = "none"
+        """Positions, of tokens="grid"."""
+        act: str = "relu"
+        drop_rate: Rate = 0.0
+
+        def __post_init__(self) -> None:
+            activation(self.act)
+            if self.head_dim is None and self.embed_dim % self.num_heads:
+                raise ValueError(
+                    f"num_heads must divide embed_dim: {self.num_heads} does not divide {self.embed_dim}; choose another, or give head_dim"
+                )
+            if self.tokens == "one" and self.pos != "none":
+                raise ValueError(f'one token has no place: leave pos out, or use tokens="grid"; not pos="{self.pos}"')
+
+    def __init__(self, given: Config) -> None:
+        super().__init__(given)
+        config: Any = self.config
+        dim, head_dim = config.embed_dim, config.head_dim or config.embed_dim // config.num_heads
+        if min(self.img_size) < 2:
+            raise ValueError(f"an image of {self.img_size[0]} x {self.img_size[1]} is too small to halve: use at least 2 x 2 pixels")
+        widths = (config.in_chans, *config.conv_dims)
+        layers: list[nn.Module] = []
+        for before, after in pairwise(widths):
+            layers += [nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), activation(config.act)]
+        self.convs = nn.Sequential(*layers, nn.MaxPool2d(2))
+        self.grid: Grid = (self.img_size[0] // 2, self.img_size[1] // 2)
+        places = self.grid[0] * self.grid[1]
+        one = config.tokens == "one"
+        self.embed = nn.Sequential(
+            nn.Linear(widths[-1] * (places if one else 1), dim), activation(config.act), nn.Dropout(config.drop_rate)
+        )
+        self.pos: Positions = Positions.member(config.pos)(dim, head_dim, self.grid, 0)
+        shape = Shape(dim, config.num_heads, head_dim, 1 if one else places)
+        options = ProjectionOptions(config.qkv_bias, config.out_bias, config.drop_rate)
+        self.blocks = nn.ModuleList(
+            PlainLayer(dim, build_attention(layer, shape, config.proj, options), config.residual == "after")
+            for layer in self.layout.expand(config.depth)
+        )
+        self.norm = nn.LayerNorm(dim)
+        self.head = self.make_head(config.num_classes)
+
+    def make_head(self, num_classes: int) -> nn.Module:
+        return nn.Linear(self.config.embed_dim, num_classes) if num_classes else nn.Identity()
+
+    def forward_features(self, x: Tensor) -> Tensor:
+        self.check_images(x)
+        x = self.convs(x)
+        if self.config.tokens == "one":
+            if x.shape[-2:] != torch.Size(self.grid):
+                built = f"{self.img_size[0]} x {self.img_size[1]}"
+                raise ValueError(f'tokens="one" was built for images of {built}: build the model for the others')
+            x = self.embed(x.flatten(1)).unsqueeze(1)
+            grid = (1, 1)
+        else:
+            grid = (x.shape[-2], x.shape[-1])
+            x = self.embed(x.flatten(2).transpose(1, 2))
+            added = self.pos.added(grid, 1, x.device)
+            x = x if added is None else x + added.to(x.dtype)
+        rotation = self.pos.rotation(grid, 1, x.device)
+        for block in self.blocks:
+            x = block(x, grid, rotation)
+        return self.norm(x)
+
+    def forward_head(self, x: Tensor) -> Tensor:
+        return self.head(x.mean(1))
+
+    def forward_maps(self, x: Tensor) -> list[Tensor]:
+        if self.config.tokens == "one":
+            raise ValueError('tokens="one" has no map after its convolutions: use tokens="grid"')
+        grid = (x.shape[-2] // 2, x.shape[-1] // 2)
+        return [self.forward_features(x).transpose(1, 2).unflatten(-1, grid)]
+
+
+class PlainLayer(nn.Module):
+    """Attention between two norms, and no MLP."""
+
+    def __init__(self, dim: int, attn: Attention | Mixing, after: bool) -> None:
+        super().__init__()
+        self.norm1, self.attn, self.norm2 = nn.LayerNorm(dim), attn, nn.LayerNorm(dim)
+        self.after = after
+
+    def forward(self, x: Tensor, grid: Grid, rotation: Rotation | None) -> Tensor:
+        normed = self.norm1(x)
+        return self.norm2((normed if self.after else x) + self.attn(normed, grid=grid, rotation=rotation))
