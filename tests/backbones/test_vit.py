@@ -194,7 +194,7 @@ def test_where_a_mechanism_cannot_follow_the_image_it_says_so() -> None:
         (dict(stem="cnn"), 'unknown stem "cnn"; did you mean "conv"'),
         (dict(pos="rotary"), 'unknown pos "rotary"'),
         (dict(pool="max"), 'unknown pool "max"'),
-        (dict(proj="conv"), 'unknown projection "conv"'),
+        (dict(proj="cnov"), 'unknown projection "cnov"; did you mean "conv"'),
         (dict(act="swish"), 'unknown activation "swish"'),
         (dict(head="big"), "head must be linear or mlp, not 'big'"),
         (dict(drop_rate=1.0), "drop_rate must be less than 1"),

@@ -127,7 +127,9 @@ def layer_costs(model: Backbone) -> list[LayerCost]:
         mechanism = module.core if isinstance(module, Attention) else module.mixer
         count = tokens.shape[1]
         core = mechanism.macs(count)
-        projections = sum(p.weight.numel() for p in module.children() if isinstance(p, nn.Linear)) * count
+        inside = set(mechanism.modules())
+        layers = (p for p in module.modules() if isinstance(p, nn.Linear | nn.Conv2d) and p not in inside)
+        projections = sum(p.weight.numel() for p in layers) * count
         kept = bytes_kept(lambda x, module=module, options=options: module(x, **options), tokens.clone().requires_grad_())
         costs.append(LayerCost(i, print_layer(mechanism.config), count, parameters(module).all, core + projections, core, kept))
     return costs
@@ -145,7 +147,7 @@ def model_cost(model: Backbone) -> ModelCost:
     """For one image of the size the model was built for."""
     model = copy.deepcopy(model)
     image = _one_image(model)
-    tokens = max(layer.tokens for layer in layer_costs(model))
+    tokens = max((layer.tokens for layer in layer_costs(model)), default=0)
     return ModelCost(tokens, parameters(model), multiply_adds(model, image), bytes_kept(model, image))
 
 
