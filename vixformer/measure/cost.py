@@ -144,8 +144,8 @@ class ModelCost:
 
 
 def model_cost(model: Backbone) -> ModelCost:
-    """For one image of the size the model was built for."""
-    model = copy.deepcopy(model)
+    """For one image of the size the model was built for. In evaluation mode, because a batch norm cannot train on one."""
+    model = copy.deepcopy(model).eval()
     image = _one_image(model)
     tokens = max((layer.tokens for layer in layer_costs(model)), default=0)
     return ModelCost(tokens, parameters(model), multiply_adds(model, image), bytes_kept(model, image))
