@@ -348,7 +348,7 @@ def test_too_many_tokens_is_a_clear_error() -> None:
         ("softmax", {"head_dim": 0}, "head_dim must be greater than 0"),
         ("softmax", {"dim": "wide"}, "dim must be a whole number"),
         ("softmax", {"num_heads": 3}, "num_heads must divide dim"),
-        ("softmax", {"proj": "conv"}, "unknown projection"),
+        ("softmax", {"proj": "nope"}, "unknown projection"),
     ],
 )
 def test_create_attention_checks_its_options(attention: str, options: dict[str, Any], message: str) -> None:
