@@ -11,6 +11,7 @@ import torch
 from tests.attention.cases import WORDS, distance
 from vixformer import create_model, from_pretrained
 from vixformer.backbones.base import Backbone
+from vixformer.blocks.positions import NoPositions
 
 SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     "vit": ("vit", dict(embed_dim=32, depth=2, num_heads=2)),
@@ -98,10 +99,14 @@ def test_sizes_and_channels(name: str, size: Any, channels: int) -> None:
 @pytest.mark.parametrize("word", ["softmax", "performer", "linformer(rank=8)", "nystrom(landmarks=8)", "hedgehog", "focused", "cosine"])
 @torch.no_grad()
 def test_rotary_positions(name: str, pos: str, word: str) -> None:
-    """The same tokens in other places give another answer, which without positions they would not."""
+    """Every layer turns q and k, and it matters."""
     model = small(name, word, pos=pos).eval()
-    assert model(images(model)).isfinite().all()
-    assert all(options["rotation"] is not None for _, _, options in model.attention_inputs(images(model)))
+    x = images(model)
+    turned, seen = model(x), model.attention_inputs(x)
+    assert turned.isfinite().all()
+    assert all(options["rotation"] is not None for _, _, options in seen)
+    model.pos = NoPositions(*[1, 1, (1, 1), 0])
+    assert not torch.allclose(model(x), turned)
 
 
 @pytest.mark.parametrize("name", ["cvt", "levit", "pit"])
@@ -126,6 +131,7 @@ def test_one_pattern_a_stage(name: str, tmp_path: Path) -> None:
         ("pit", dict(stem="conv", patch_stride=2), 'patch_stride goes with stem="linear"'),
         ("convtoken", dict(pos="learned"), "one token has no place"),
         ("cct", dict(img_size=1, pool_padding=0), "too short for these convolutions"),
+        ("cct", dict(conv_stride=(2, 1)), "conv_stride has 2 numbers and there are 1 conv_layers"),
         ("cct", dict(num_heads=5), "num_heads must divide embed_dim"),
     ],
 )

@@ -69,7 +69,7 @@ def test_parameters_of_the_rows_on_tiny_imagenet(row: str) -> None:
     """The same with 64 x 64 images of 200 classes: patches of 2, or a first stride of 2, so that there are as many tokens."""
     model, attention, options, modules, everything = ROWS[row]
     if model == "cct":
-        options = {**options, "pool_stride": 1, "conv_stride": 1, "img_size": 32}  # its first convolution alone cannot have another stride
+        options = {**options, "conv_stride": (2, 1, 1), "img_size": 64}
     elif model == "cvt":
         options = {**options, "strides": (2, 1, 1), "img_size": 64}
     else:

@@ -22,39 +22,6 @@ def small(**options: object) -> Any:
     return create_model("vit", **{**SMALL, **options}).eval()
 
 
-# "Vision Xformers", table 1: 32 x 32 pixels as tokens, width 128, depth 4, 4 heads of 32, MLP 256
-XFORMERS = dict(img_size=32, patch_size=1, embed_dim=128, depth=4, num_heads=4, mlp_dim=256, qkv_bias=False)
-PERFORMER = dict(attention="performer(features=110)", qkv_bias=True)
-LINFORMER = dict(attention="linformer(rank=64, share=kv)", proj="one-kv")
-NYSTROM = dict(attention="nystrom(landmarks=64)")
-MIXER = dict(attention="mlp", mlp_dim=128, pos="none", pool="mean")
-
-
-@pytest.mark.parametrize(
-    ("row", "options", "modules", "everything"),
-    [
-        ("ViT", {}, 530_442, 661_770),
-        ("ViP", PERFORMER, 531_978, 663_306),
-        ("ViL", LINFORMER, 415_754, 809_482),
-        ("ViN", NYSTROM, 530_970, 662_298),
-        ("FNet", dict(attention="fourier"), 267_786, 399_114),
-        ("MLP Mixer", MIXER, 8_533_002, 8_533_002),
-        ("Hybrid ViT", dict(stem="conv"), 623_178, 754_506),
-        ("Hybrid ViP", dict(stem="conv", **PERFORMER), 624_714, 756_042),
-        ("Hybrid ViL", dict(stem="conv", **LINFORMER), 508_490, 902_218),
-        ("Hybrid ViN", dict(stem="conv", **NYSTROM), 623_706, 755_034),
-        ("Hybrid FNet", dict(stem="conv", attention="fourier"), 360_522, 491_850),
-        ("Hybrid MLP Mixer", dict(stem="conv", **MIXER), 8_625_738, 8_625_738),
-    ],
-)
-def test_parameters_of_vision_xformers(row: str, options: dict, modules: int, everything: int) -> None:
-    count = parameters(create_model("vit", **{**XFORMERS, **options}))
-    assert (count.modules, count.all) == (modules, everything), row
-    tiny = dict(img_size=64, num_classes=200, patch_size=2)  # Tiny ImageNet: patches of 2, or a convolutional stem of stride 2
-    more = 24_510 if "Hybrid" in row else 25_662
-    assert parameters(create_model("vit", **{**XFORMERS, **options, **tiny})).modules == modules + more, row
-
-
 @pytest.mark.parametrize("attention", ["softmax", "performer", "performer + softmax", "first(performer(kernel=relu))", "last(performer)"])
 def test_parameters_of_hybrid_transformer_models(attention: str) -> None:
     options = dict(attention=attention, embed_dim=64, depth=4, num_heads=4, mlp_ratio=2.0, patch_size=4)
@@ -300,10 +267,10 @@ def test_attention_and_mlp_are_named_as_timm_names_them() -> None:
 def test_maps_are_the_image_and_not_its_transpose() -> None:
     model = small(img_size=(8, 16), pos="none", attention="fourier")
     x = torch.zeros(1, 3, 8, 16)
-    tokens, grid = model.tokens(x)
+    tokens, grid = model.start(x)
     assert grid == (2, 4)
     x[..., 0:4, 12:16] = 1.0
-    changed = (model.tokens(x)[0] - tokens).abs().sum(-1)[0, 1:].unflatten(0, grid)
+    changed = (model.start(x)[0] - tokens).abs().sum(-1)[0, 1:].unflatten(0, grid)
     assert changed.nonzero().tolist() == [[0, 3]]
 
 

@@ -11,10 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from vixformer.attention.base import Core, Grid, Mechanism, Mixer, Shape
-from vixformer.registry import Named
+from vixformer.registry import Named, pick
 
 Rotation = tuple[Tensor, Tensor]
-ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "hardswish": nn.Hardswish}
+ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU, "hardswish": nn.Hardswish}
+
+
+def activation(name: str) -> nn.Module:
+    return pick(ACTIVATIONS, name, "activation")()
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,7 @@ class BatchNormProjection(Attention, name="batch"):
 
     def make_output(self, shape: Shape, options: ProjectionOptions) -> nn.Module:
         inner = shape.num_heads * shape.head_dim * options.value_ratio
-        return nn.Sequential(ACTIVATIONS[options.act](), LinearNorm(inner, options.out_dim or shape.dim, bias=options.out_bias))
+        return nn.Sequential(activation(options.act), LinearNorm(inner, options.out_dim or shape.dim, bias=options.out_bias))
 
     def split(self, x: Tensor, grid: Grid | None) -> tuple[Tensor, Tensor, Tensor]:
         asking = x

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -14,9 +15,10 @@ from safetensors.torch import load_file, save_model
 from torch import Tensor, nn
 from typing_extensions import Self
 
-from vixformer.attention.base import Core
+from vixformer.attention.base import Core, Grid
 from vixformer.attention.layout import parse, print_layers
 from vixformer.attention.projection import Attention, Mixing
+from vixformer.blocks.pooling import Pooling
 from vixformer.registry import Configured, checked
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -50,6 +52,9 @@ class Backbone(nn.Module, Configured, family="model"):
     Config = BackboneConfig
     variants: ClassVar[dict[str, dict[str, Any]]] = {}
     """Published sizes: a name and the options that differ from the defaults."""
+    norm: nn.Module
+    pool: Pooling
+    head: nn.Module
 
     def __init__(self, config: Any) -> None:
         super().__init__()
@@ -58,23 +63,29 @@ class Backbone(nn.Module, Configured, family="model"):
         if config.attention != NO_ATTENTION:
             self.layout = parse(config.attention)
 
-    def forward_features(self, x: Tensor) -> Tensor:
-        """Tokens (B, N, D) after the last block, normalised."""
+    def run(self, x: Tensor) -> Iterator[tuple[Tensor, Grid]]:
+        """Tokens (B, P + N, D) after each block, and the grid that the last N lie on."""
         raise NotImplementedError
+
+    def forward_features(self, x: Tensor) -> Tensor:
+        """Tokens (B, P + N, D) after the last block, normalised."""
+        for x, _ in self.run(x):  # noqa: B007, B020
+            pass
+        return self.norm(x)
 
     def forward_maps(self, x: Tensor) -> list[Tensor]:
         """The image as seen after each block, (B, D, height, width); for detection and segmentation."""
-        raise NotImplementedError
+        return [tokens[:, tokens.shape[1] - h * w :].transpose(1, 2).unflatten(-1, (h, w)) for tokens, (h, w) in self.run(x)]
 
     def forward_head(self, x: Tensor) -> Tensor:
-        raise NotImplementedError
+        return self.head(self.pool(x))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.forward_head(self.forward_features(x))
 
     def make_head(self, num_classes: int) -> nn.Module:
-        """A fresh classifier, which `self.head` holds."""
-        raise NotImplementedError
+        """A fresh classifier, which `self.head` holds. Zero classes: the pooled vector itself."""
+        return nn.Linear(self.pool.out_dim, num_classes) if num_classes else nn.Identity()
 
     def reset_classifier(self, num_classes: int) -> None:
         """A fresh classifier for other classes."""

@@ -22,13 +22,20 @@ class CCT(Transformer, name="cct"):
         conv_dim: PositiveInt = 64
         """Channels of all but the last, which has embed_dim."""
         conv_kernel: PositiveInt = 3
-        conv_stride: PositiveInt = 1
+        conv_stride: PositiveInt | tuple[PositiveInt, ...] = 1
+        """One number for all of them, or one a layer."""
         pool_kernel: PositiveInt = 3
         pool_stride: PositiveInt = 2
         pool_padding: NonNegativeInt = 1
         pool: str = "seq"
         qkv_bias: bool = False
         norm_place: NormPlace = "between"
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if not isinstance(self.conv_stride, int) and len(self.conv_stride) != self.conv_layers:
+                have = f"conv_stride has {len(self.conv_stride)} numbers and there are {self.conv_layers} conv_layers"
+                raise ValueError(f"{have}: give one number, or one a layer")
 
     variants: ClassVar[dict[str, dict[str, Any]]] = {
         "cct-2-3x2": dict(embed_dim=128, depth=2, num_heads=2, mlp_ratio=1.0, conv_layers=2),
@@ -47,12 +54,14 @@ class ConvTokenizer(Stem):
     def __init__(self, config: Any) -> None:
         super().__init__(StemOptions(config.in_chans, config.embed_dim, 1))
         widths = [config.in_chans, *[config.conv_dim] * (config.conv_layers - 1), config.embed_dim]
-        convolution = (config.conv_kernel, config.conv_stride, config.conv_kernel // 2)
+        strides = [config.conv_stride] * config.conv_layers if isinstance(config.conv_stride, int) else config.conv_stride
         pooling = (config.pool_kernel, config.pool_stride, config.pool_padding)
-        self.windows = [convolution, pooling] * config.conv_layers
+        self.windows: list[tuple[int, int, int]] = []
         layers: list[nn.Module] = []
-        for i in range(config.conv_layers):
-            layers += [nn.Conv2d(widths[i], widths[i + 1], *convolution, bias=False), nn.ReLU(), nn.MaxPool2d(*pooling)]
+        for before, after, stride in zip(widths, widths[1:], strides, strict=False):
+            convolution = (config.conv_kernel, stride, config.conv_kernel // 2)
+            self.windows += [convolution, pooling]
+            layers += [nn.Conv2d(before, after, *convolution, bias=False), nn.ReLU(), nn.MaxPool2d(*pooling)]
         self.layers = nn.Sequential(*layers)
 
     def grid(self, height: int, width: int) -> Grid:

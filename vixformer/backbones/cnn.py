@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -9,8 +10,10 @@ from typing import Any, Literal
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
+from vixformer.attention.base import Grid
+from vixformer.attention.projection import activation
 from vixformer.backbones.base import Backbone, BackboneConfig
-from vixformer.blocks.mlp import activation
+from vixformer.blocks.pooling import Mean
 
 
 class CNN(Backbone, name="cnn"):
@@ -37,24 +40,15 @@ class CNN(Backbone, name="cnn"):
             nn.Sequential(*_conv(before, after, config.act), *_conv(after, after, config.act), nn.MaxPool2d(2))
             for before, after in pairwise(widths)
         )
+        self.norm = nn.Identity()
+        self.pool = Mean(widths[-1])
         self.head = self.make_head(config.num_classes)
 
-    def make_head(self, num_classes: int) -> nn.Module:
-        return nn.Linear(self.config.conv_dims[-1], num_classes) if num_classes else nn.Identity()
-
-    def forward_maps(self, x: Tensor) -> list[Tensor]:
+    def run(self, x: Tensor) -> Iterator[tuple[Tensor, Grid]]:
         self.check_images(x)
-        maps = []
         for stage in self.stages:
             x = stage(x)
-            maps.append(x)
-        return maps
-
-    def forward_features(self, x: Tensor) -> Tensor:
-        return self.forward_maps(x)[-1].flatten(2).transpose(1, 2)
-
-    def forward_head(self, x: Tensor) -> Tensor:
-        return self.head(x.mean(1))
+            yield x.flatten(2).transpose(1, 2), (x.shape[-2], x.shape[-1])
 
 
 def _conv(before: int, after: int, act: str) -> list[nn.Module]:

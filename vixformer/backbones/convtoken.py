@@ -4,7 +4,6 @@ With `tokens="one"`, as in that work, the whole feature map goes through one lin
 nothing to choose from: whatever the mechanism, it returns v, and the layers are linear maps between norms. `tokens="grid"` keeps the map
 as a grid of tokens, so that attention has something to do.
 """
-# B images  N tokens  D width
 
 from __future__ import annotations
 
@@ -12,18 +11,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Grid, Shape
-from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, build_attention
-from vixformer.backbones.base import Backbone, BackboneConfig, Rate
-from vixformer.blocks.mlp import activation
+from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, activation, build_attention
+from vixformer.backbones.base import BackboneConfig, Rate
+from vixformer.backbones.staged import Staged, check_heads
+from vixformer.blocks.pooling import Mean
 from vixformer.blocks.positions import Positions
 
 
-class ConvToken(Backbone, name="convtoken"):
+class ConvToken(Staged, name="convtoken"):
     @dataclass(frozen=True, kw_only=True)
     class Config(BackboneConfig):
         tokens: Literal["one", "grid"] = "one"
@@ -46,10 +45,7 @@ class ConvToken(Backbone, name="convtoken"):
 
         def __post_init__(self) -> None:
             activation(self.act)
-            if self.head_dim is None and self.embed_dim % self.num_heads:
-                raise ValueError(
-                    f"num_heads must divide embed_dim: {self.num_heads} does not divide {self.embed_dim}; choose another, or give head_dim"
-                )
+            check_heads("embed_dim", self.embed_dim, self.num_heads, self.head_dim)
             if self.tokens == "one" and self.pos != "none":
                 raise ValueError(f'one token has no place: leave pos out, or use tokens="grid"; not pos="{self.pos}"')
 
@@ -70,7 +66,7 @@ class ConvToken(Backbone, name="convtoken"):
         self.embed = nn.Sequential(
             nn.Linear(widths[-1] * (places if one else 1), dim), activation(config.act), nn.Dropout(config.drop_rate)
         )
-        self.pos: Positions = Positions.member(config.pos)(dim, head_dim, self.grid, 0)
+        self.pos = Positions.member(config.pos)(dim, head_dim, self.grid, 0)
         shape = Shape(dim, config.num_heads, head_dim, 1 if one else places)
         options = ProjectionOptions(config.qkv_bias, config.out_bias, config.drop_rate)
         self.blocks = nn.ModuleList(
@@ -78,38 +74,27 @@ class ConvToken(Backbone, name="convtoken"):
             for layer in self.layout.expand(config.depth)
         )
         self.norm = nn.LayerNorm(dim)
+        self.pool = Mean(dim)
         self.head = self.make_head(config.num_classes)
 
-    def make_head(self, num_classes: int) -> nn.Module:
-        return nn.Linear(self.config.embed_dim, num_classes) if num_classes else nn.Identity()
+    @property
+    def stages(self) -> list[nn.ModuleList]:
+        return [self.blocks]
 
-    def forward_features(self, x: Tensor) -> Tensor:
-        self.check_images(x)
+    def start(self, x: Tensor) -> tuple[Tensor, Grid]:
         x = self.convs(x)
-        if self.config.tokens == "one":
-            if x.shape[-2:] != torch.Size(self.grid):
-                built = f"{self.img_size[0]} x {self.img_size[1]}"
-                raise ValueError(f'tokens="one" was built for images of {built}: build the model for the others')
-            x = self.embed(x.flatten(1)).unsqueeze(1)
-            grid = (1, 1)
-        else:
-            grid = (x.shape[-2], x.shape[-1])
-            x = self.embed(x.flatten(2).transpose(1, 2))
-            added = self.pos.added(grid, 1, x.device)
-            x = x if added is None else x + added.to(x.dtype)
-        rotation = self.pos.rotation(grid, 1, x.device)
-        for block in self.blocks:
-            x = block(x, grid, rotation)
-        return self.norm(x)
-
-    def forward_head(self, x: Tensor) -> Tensor:
-        return self.head(x.mean(1))
+        grid = (x.shape[-2], x.shape[-1])
+        if self.config.tokens == "grid":
+            return self.pos.add(self.embed(x.flatten(2).transpose(1, 2)), grid), grid
+        if grid != self.grid:
+            built = f"{self.img_size[0]} x {self.img_size[1]}"
+            raise ValueError(f'tokens="one" was built for images of {built}: build the model for the others')
+        return self.embed(x.flatten(1)).unsqueeze(1), (1, 1)
 
     def forward_maps(self, x: Tensor) -> list[Tensor]:
         if self.config.tokens == "one":
             raise ValueError('tokens="one" has no map after its convolutions: use tokens="grid"')
-        grid = (x.shape[-2] // 2, x.shape[-1] // 2)
-        return [self.forward_features(x).transpose(1, 2).unflatten(-1, grid)]
+        return super().forward_maps(x)
 
 
 class PlainLayer(nn.Module):
@@ -120,6 +105,6 @@ class PlainLayer(nn.Module):
         self.norm1, self.attn, self.norm2 = nn.LayerNorm(dim), attn, nn.LayerNorm(dim)
         self.after = after
 
-    def forward(self, x: Tensor, grid: Grid, rotation: Rotation | None) -> Tensor:
+    def forward(self, x: Tensor, grid: Grid | None, rotation: Rotation | None) -> Tensor:
         normed = self.norm1(x)
         return self.norm2((normed if self.after else x) + self.attn(normed, grid=grid, rotation=rotation))

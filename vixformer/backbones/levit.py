@@ -3,35 +3,35 @@
 The published sizes add a learned bias for every distance to their exact attention. A linear mechanism has no scores to add it to, so such a
 layout needs `attention_bias=false`, which is how "Vision Xformers" compared them.
 """
-# B images  N tokens  D width
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, ClassVar
 
 import torch
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.base import Core, Grid, Shape
+from vixformer.attention.base import Grid, Shape
 from vixformer.attention.layout import parse
-from vixformer.attention.projection import Attention, LinearNorm, Mixing, ProjectionOptions, build_attention
+from vixformer.attention.projection import Attention, Mixing, build_attention
 from vixformer.attention.softmax import Softmax
-from vixformer.backbones.base import Backbone, BackboneConfig, Rate
-from vixformer.blocks.block import Block
-from vixformer.blocks.mlp import MLP, activation
+from vixformer.backbones.staged import Staged, StagedConfig
+from vixformer.blocks.block import BlockOptions, make_blocks
+from vixformer.blocks.mlp import MLP
 from vixformer.blocks.norms import NormName
+from vixformer.blocks.pooling import Mean
 from vixformer.blocks.positions import Positions
 from vixformer.blocks.stems import Stem, StemOptions
 
 SHRINK = 2
 
 
-class LeViT(Backbone, name="levit"):
+class LeViT(Staged, name="levit"):
     @dataclass(frozen=True, kw_only=True)
-    class Config(BackboneConfig):
+    class Config(StagedConfig):
         patch_size: PositiveInt = 4
         """What the strides of the stem multiply to."""
         stem: str = "conv"
@@ -52,9 +52,7 @@ class LeViT(Backbone, name="levit"):
         """A learned bias for every distance, for layouts of softmax alone."""
         proj: str = "batch"
         qkv_bias: bool = False
-        out_bias: bool = True
         norm: NormName = "none"
-        mlp_ratio: PositiveFloat = 2.0
         mlp_norm: bool = False
         """Batch norm instead of biases in the MLPs."""
         pos: str = "none"
@@ -65,13 +63,10 @@ class LeViT(Backbone, name="levit"):
         """Batch norm before the head."""
         distilled: bool = False
         """Two heads, of which one learned from a teacher; the answer is their mean."""
-        drop_path_rate: Rate = 0.0
 
         def __post_init__(self) -> None:
-            activation(self.act)
-            for name in ("depths", "num_heads"):
-                if (count := len(getattr(self, name))) != len(self.dims):
-                    raise ValueError(f"dims has {len(self.dims)} stages and {name} {count}: give each one number a stage")
+            super().__post_init__()
+            self.check_stages("dims", "depths", "num_heads")
             if self.proj != "batch" and self.value_ratio != 1:
                 raise ValueError(f'value_ratio goes with proj="batch": leave it out for proj="{self.proj}"')
 
@@ -96,24 +91,22 @@ class LeViT(Backbone, name="levit"):
             StemOptions(config.in_chans, config.dims[0], config.patch_size, config.stem_norm, config.stem_act)
         )
         self.grid = grid = self.patch_embed.grid(*self.img_size)
-        self.pos: Positions = Positions.member(config.pos)(config.dims[0], config.head_dim, grid, 0)
-        layers = iter([self._biased(layer) for layer in self.layout.expand(*config.depths)])
-        rates = iter(torch.linspace(0, config.drop_path_rate, sum(config.depths)).tolist())
+        self.pos = Positions.member(config.pos)(config.dims[0], config.head_dim, grid, 0)
+        layers = ((self._biased(layer), rate) for layer, rate in self.layers(*config.depths))
         self.shrinks, self.stages = nn.ModuleList(), nn.ModuleList()
         before = config.dims[0]
         for i, (dim, depth, heads) in enumerate(zip(config.dims, config.depths, config.num_heads, strict=True)):
             if i:
                 self.shrinks.append(self._shrink(before, dim, grid))
-                before, grid = dim, (-(-grid[0] // SHRINK), -(-grid[1] // SHRINK))
+                before, grid = dim, _shrunk(grid)
             shape = Shape(dim, heads, config.head_dim, grid[0] * grid[1], grid)
-            options = ProjectionOptions(config.qkv_bias, config.out_bias, value_ratio=config.value_ratio, act=config.attn_act)
-            self.stages.append(
-                nn.ModuleList(
-                    Block(dim, build_attention(next(layers), shape, config.proj, options), self._mlp(dim), next(rates), "pre", config.norm)
-                    for _ in range(depth)
-                )
-            )
+            self.stages.append(make_blocks(islice(layers, depth), shape, self._options(dim, value_ratio=config.value_ratio)))
+        self.norm = nn.Identity()
+        self.pool = Mean(before)
         self.head = self.make_head(config.num_classes)
+
+    def _options(self, dim: int, **projection: Any) -> BlockOptions:
+        return self.config.block_options(dim, dict(act=self.config.attn_act, **projection), mlp_norm=self.config.mlp_norm)
 
     def attentions(self) -> list[Attention | Mixing]:
         """Those of the layout; the ones between stages are `shrink`'s."""
@@ -132,19 +125,11 @@ class LeViT(Backbone, name="levit"):
         layout = parse(config.shrink)
         (layer,) = layout.expand(1)
         shape = Shape(before, max(1, before // config.head_dim), config.head_dim, grid[0] * grid[1], grid)
-        options = ProjectionOptions(
-            config.qkv_bias, config.out_bias, value_ratio=config.shrink_ratio, stride=SHRINK, out_dim=after, act=config.attn_act
-        )
-        attention = build_attention(self._biased(layer), shape, "batch", options)
-        if isinstance(attention, Mixing) or not isinstance(attention.core, Core):
+        options = self._options(after, value_ratio=config.shrink_ratio, stride=SHRINK, out_dim=after)
+        attention = build_attention(self._biased(layer), shape, "batch", options.projection)
+        if isinstance(attention, Mixing):
             raise ValueError(f"shrink needs a mechanism with q and k, not {config.shrink}")
-        return Shrink(attention, self._mlp(after))
-
-    def _mlp(self, dim: int) -> nn.Module:
-        hidden = max(1, round(self.config.mlp_ratio * dim))
-        if not self.config.mlp_norm:
-            return MLP(dim, hidden, self.config.act)
-        return nn.Sequential(LinearNorm(dim, hidden), activation(self.config.act), LinearNorm(hidden, dim))
+        return Shrink(attention, MLP(after, options.mlp_dim, options.act, options.drop, options.mlp_norm))
 
     def make_head(self, num_classes: int) -> nn.Module:
         if not num_classes:
@@ -153,32 +138,16 @@ class LeViT(Backbone, name="levit"):
         normed = [nn.Sequential(nn.BatchNorm1d(head.in_features), head) for head in heads] if self.config.head_norm else heads
         return MeanOf(*normed) if self.config.distilled else normed[0]
 
-    def _run(self, x: Tensor) -> Iterator[tuple[Tensor, Grid]]:
-        """Tokens after each block."""
-        self.check_images(x)
+    def start(self, x: Tensor) -> tuple[Tensor, Grid]:
         grid = self.patch_embed.grid(*x.shape[-2:])
-        x = self.patch_embed(x)
-        added = self.pos.added(grid, 1, x.device)
-        x = x if added is None else x + added.to(x.dtype)
-        for i, stage in enumerate(self.stages):
-            if i:
-                x = self.shrinks[i - 1](x, grid)
-                grid = (-(-grid[0] // SHRINK), -(-grid[1] // SHRINK))
-            rotation = self.pos.rotation(grid, 1, x.device)
-            for block in stage:  # pyright: ignore[reportGeneralTypeIssues]
-                x = block(x, grid=grid, rotation=rotation)
-                yield x, grid
+        return self.pos.add(self.patch_embed(x), grid), grid
 
-    def forward_features(self, x: Tensor) -> Tensor:
-        for x, _ in self._run(x):  # noqa: B007, B020
-            pass
-        return x
+    def between(self, stage: int, x: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
+        return self.shrinks[stage - 1](x, grid), _shrunk(grid)
 
-    def forward_maps(self, x: Tensor) -> list[Tensor]:
-        return [tokens.transpose(1, 2).unflatten(-1, grid) for tokens, grid in self._run(x)]
 
-    def forward_head(self, x: Tensor) -> Tensor:
-        return self.head(x.mean(1))
+def _shrunk(grid: Grid) -> Grid:
+    return -(-grid[0] // SHRINK), -(-grid[1] // SHRINK)
 
 
 class Shrink(nn.Module):

@@ -1,29 +1,27 @@
 """Pooling-based Vision Transformer (arXiv:2103.16302): between stages a depthwise convolution halves the grid and widens the tokens."""
-# B images  N tokens  D width
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar
 
 import torch
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Grid, Shape
-from vixformer.attention.projection import ProjectionOptions
-from vixformer.backbones.base import Backbone, BackboneConfig, Rate
-from vixformer.blocks.block import BlockOptions, make_blocks
-from vixformer.blocks.mlp import activation
-from vixformer.blocks.norms import NormName, make_norm
+from vixformer.backbones.staged import Staged, StagedConfig
+from vixformer.blocks.block import make_blocks
+from vixformer.blocks.norms import make_norm
+from vixformer.blocks.pooling import ClassToken, class_token, with_class_token
 from vixformer.blocks.positions import Positions
 from vixformer.blocks.stems import Stem, StemOptions, after_window
 
 
-class PiT(Backbone, name="pit"):
+class PiT(Staged, name="pit"):
     @dataclass(frozen=True, kw_only=True)
-    class Config(BackboneConfig):
+    class Config(StagedConfig):
         patch_size: PositiveInt = 4
         patch_stride: PositiveInt | None = None
         """Pixels from one patch to the next; left out, patch_size. Smaller, and patches overlap."""
@@ -34,24 +32,13 @@ class PiT(Backbone, name="pit"):
         num_heads: tuple[PositiveInt, ...] = (4, 8)
         """Of every stage."""
         head_dim: PositiveInt = 32
-        mlp_ratio: PositiveFloat = 2.0
-        mlp_dim: PositiveInt | None = None
-        """Width of every MLP; left out, mlp_ratio times the width of its stage."""
         pointwise: bool = False
         """A 1 x 1 convolution after the pooling one ("Vision Xformers")."""
-        proj: str = "linear"
-        qkv_bias: bool = True
-        out_bias: bool = True
-        norm: NormName = "layer"
         pos: str = "learned"
-        act: str = "gelu"
-        drop_rate: Rate = 0.0
-        drop_path_rate: Rate = 0.0
 
         def __post_init__(self) -> None:
-            activation(self.act)
-            if len(self.depths) != len(self.num_heads):
-                raise ValueError(f"depths has {len(self.depths)} stages and num_heads {len(self.num_heads)}: give each one number a stage")
+            super().__post_init__()
+            self.check_stages("depths", "num_heads")
 
     variants: ClassVar[dict[str, dict[str, Any]]] = {
         f"pit-{size}": dict(
@@ -72,27 +59,18 @@ class PiT(Backbone, name="pit"):
         dim = config.embed_dim
         self.patch_embed: Stem = self._make_stem()
         self.grid = grid = self.patch_embed.grid(*self.img_size)
-        self.cls_token = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, 1, dim), std=0.02))
-        self.pos: Positions = Positions.member(config.pos)(dim, config.head_dim, grid, 1)
-        layers = iter(self.layout.expand(*config.depths))
-        rates = iter(torch.linspace(0, config.drop_path_rate, sum(config.depths)).tolist())
+        self.cls_token = class_token(dim)
+        self.pos = Positions.member(config.pos)(dim, config.head_dim, grid, 1)
+        layers = self.layers(*config.depths)
         self.stages, self.pools = nn.ModuleList(), nn.ModuleList()
         for i, (depth, heads) in enumerate(zip(config.depths, config.num_heads, strict=True)):
             if i:
                 self.pools.append(TokenPool(dim, 2 * dim, config.pointwise))
                 dim, grid = 2 * dim, (after_window(grid[0], [POOL]), after_window(grid[1], [POOL]))
-            options = BlockOptions(
-                mlp_dim=config.mlp_dim or max(1, round(config.mlp_ratio * dim)),
-                act=config.act,
-                drop=config.drop_rate,
-                norm=config.norm,
-                proj=config.proj,
-                projection=ProjectionOptions(config.qkv_bias, config.out_bias, config.drop_rate),
-            )
             shape = Shape(dim, heads, config.head_dim, 1 + grid[0] * grid[1])
-            self.stages.append(make_blocks([next(layers) for _ in range(depth)], shape, options, [next(rates) for _ in range(depth)]))
-        self.out_dim = dim
+            self.stages.append(make_blocks(islice(layers, depth), shape, config.block_options(dim)))
         self.norm = make_norm(config.norm, dim)
+        self.pool = ClassToken(dim)
         self.head = self.make_head(config.num_classes)
 
     def _make_stem(self) -> Stem:
@@ -104,34 +82,12 @@ class PiT(Backbone, name="pit"):
             raise ValueError(f'patch_stride goes with stem="linear": leave it out for stem="{config.stem}"')
         return OverlappingPatches(options, config.patch_stride)
 
-    def make_head(self, num_classes: int) -> nn.Module:
-        return nn.Linear(self.out_dim, num_classes) if num_classes else nn.Identity()
-
-    def _run(self, x: Tensor) -> Iterator[tuple[Tensor, Grid]]:
-        """Tokens after each block."""
-        self.check_images(x)
+    def start(self, x: Tensor) -> tuple[Tensor, Grid]:
         grid = self.patch_embed.grid(*x.shape[-2:])
-        x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), self.patch_embed(x)], 1)
-        added = self.pos.added(grid, 1, x.device)
-        x = x if added is None else x + added.to(x.dtype)
-        for i, stage in enumerate(self.stages):
-            if i:
-                x, grid = self.pools[i - 1](x, grid)
-            rotation = self.pos.rotation(grid, 1, x.device)
-            for block in stage:  # pyright: ignore[reportGeneralTypeIssues]
-                x = block(x, grid=grid, rotation=rotation)
-                yield x, grid
+        return self.pos.add(with_class_token(self.patch_embed(x), self.cls_token), grid), grid
 
-    def forward_features(self, x: Tensor) -> Tensor:
-        for x, _ in self._run(x):  # noqa: B007, B020
-            pass
-        return self.norm(x)
-
-    def forward_maps(self, x: Tensor) -> list[Tensor]:
-        return [tokens[:, 1:].transpose(1, 2).unflatten(-1, grid) for tokens, grid in self._run(x)]
-
-    def forward_head(self, x: Tensor) -> Tensor:
-        return self.head(x[:, 0])
+    def between(self, stage: int, x: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
+        return self.pools[stage - 1](x, grid)
 
 
 POOL = (3, 2, 1)  # kernel, stride, padding

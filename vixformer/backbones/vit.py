@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from pydantic import PositiveInt
 
+from vixformer.attention.projection import activation
 from vixformer.backbones.transformer import Transformer, TransformerConfig
-from vixformer.blocks.mlp import activation
 from vixformer.blocks.stems import Stem, StemOptions
 
 

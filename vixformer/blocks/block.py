@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -68,22 +68,23 @@ class BlockOptions:
     mlp_dim: int
     act: str = "gelu"
     drop: float = 0.0
+    mlp_norm: bool = False
     norm_place: NormPlace = "pre"
     norm: NormName = "layer"
     proj: str = "linear"
     projection: ProjectionOptions = field(default_factory=ProjectionOptions)
 
 
-def make_blocks(layers: Sequence[Any], shape: Shape, options: BlockOptions, drop_path: Sequence[float]) -> nn.ModuleList:
-    """One block a layer of a layout; `drop_path` is the rate of each."""
+def make_blocks(layers: Iterable[tuple[Any, float]], shape: Shape, options: BlockOptions) -> nn.ModuleList:
+    """One block for each attention of a layout and its rate of stochastic depth."""
     return nn.ModuleList(
         Block(
             shape.dim,
             build_attention(layer, shape, options.proj, options.projection),
-            MLP(shape.dim, options.mlp_dim, options.act, options.drop),
+            MLP(shape.dim, options.mlp_dim, options.act, options.drop, options.mlp_norm),
             rate,
             options.norm_place,
             options.norm,
         )
-        for layer, rate in zip(layers, drop_path, strict=True)
+        for layer, rate in layers
     )

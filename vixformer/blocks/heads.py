@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from vixformer.blocks.mlp import activation
+from vixformer.attention.projection import activation
 
 MLP_WIDTHS = (2048, 1024)  # "Testing linear-attention Transformers"
 

@@ -1,24 +1,21 @@
-"""The MLP of a block, and activations by name."""
+"""The MLP of a block."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-from vixformer.registry import pick
-
-ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU, "hardswish": nn.Hardswish}
-
-
-def activation(name: str) -> nn.Module:
-    return pick(ACTIVATIONS, name, "activation")()
+from vixformer.attention.projection import LinearNorm, activation
 
 
 class MLP(nn.Module):
-    def __init__(self, dim: int, hidden: int, act: str = "gelu", drop: float = 0.0) -> None:
+    """`normed`: batch norm instead of biases, as in LeViT."""
+
+    def __init__(self, dim: int, hidden: int, act: str = "gelu", drop: float = 0.0, normed: bool = False) -> None:
         super().__init__()
-        self.fc1 = nn.Linear(dim, hidden)
+        linear = LinearNorm if normed else nn.Linear
+        self.fc1 = linear(dim, hidden)
         self.act = activation(act)
-        self.fc2 = nn.Linear(hidden, dim)
+        self.fc2 = linear(hidden, dim)
         self.drop = nn.Dropout(drop)
 
     def forward(self, x: Tensor) -> Tensor:

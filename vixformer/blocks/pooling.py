@@ -3,9 +3,18 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from vixformer.registry import Named
+
+
+def class_token(dim: int) -> nn.Parameter:
+    return nn.Parameter(nn.init.trunc_normal_(torch.empty(1, 1, dim), std=0.02))
+
+
+def with_class_token(x: Tensor, token: Tensor | None) -> Tensor:
+    return x if token is None else torch.cat([token.expand(x.shape[0], -1, -1), x], 1)
 
 
 class Pooling(nn.Module, Named, family="pool"):
@@ -13,7 +22,7 @@ class Pooling(nn.Module, Named, family="pool"):
 
     prefix: int = 0
 
-    def __init__(self, dim: int, num_tokens: int) -> None:
+    def __init__(self, dim: int, num_tokens: int = 0) -> None:
         super().__init__()
         self.out_dim = dim
 

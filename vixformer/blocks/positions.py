@@ -25,6 +25,10 @@ class Positions(nn.Module, Named, family="pos"):
         """(1, P + N, D), to add to the tokens."""
         return None
 
+    def add(self, x: Tensor, grid: Grid, repeats: int = 1) -> Tensor:
+        added = self.added(grid, repeats, x.device)
+        return x if added is None else x + added.to(x.dtype)
+
     def rotation(self, grid: Grid, repeats: int, device: torch.device) -> Rotation | None:
         """Cosines and sines (P + N, K / 2), to rotate q and k by."""
         return None

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vixformer.attention.base import Grid
-from vixformer.blocks.mlp import activation
+from vixformer.attention.projection import activation
 from vixformer.registry import Named
 
 

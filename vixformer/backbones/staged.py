@@ -1,0 +1,93 @@
+"""What backbones made of blocks share: tokens go through stages of blocks, and something may happen to their grid between stages."""
+# B images  N tokens  D width  P class tokens
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from pydantic import PositiveFloat, PositiveInt
+from torch import Tensor, nn
+
+from vixformer.attention.base import Grid
+from vixformer.attention.projection import ProjectionOptions, activation
+from vixformer.backbones.base import Backbone, BackboneConfig, Rate
+from vixformer.blocks.block import BlockOptions
+from vixformer.blocks.norms import NormName
+from vixformer.blocks.positions import Positions
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedConfig(BackboneConfig):
+    mlp_ratio: PositiveFloat = 2.0
+    mlp_dim: PositiveInt | None = None
+    """Width of every MLP; left out, mlp_ratio times the width of its tokens."""
+    proj: str = "linear"
+    qkv_bias: bool = True
+    out_bias: bool = True
+    norm: NormName = "layer"
+    act: str = "gelu"
+    drop_rate: Rate = 0.0
+    drop_path_rate: Rate = 0.0
+
+    def __post_init__(self) -> None:
+        activation(self.act)
+
+    def check_stages(self, first: str, *others: str) -> None:
+        stages = len(getattr(self, first))
+        for name in others:
+            if (count := len(getattr(self, name))) != stages:
+                raise ValueError(f"{first} has {stages} stages and {name} {count}: give each one number a stage")
+
+    def block_options(self, dim: int, projection: dict[str, Any] | None = None, **more: Any) -> BlockOptions:
+        """For tokens of this width."""
+        return BlockOptions(
+            mlp_dim=self.mlp_dim or max(1, round(self.mlp_ratio * dim)),
+            act=self.act,
+            drop=self.drop_rate,
+            norm=self.norm,
+            proj=self.proj,
+            projection=ProjectionOptions(self.qkv_bias, self.out_bias, self.drop_rate, **projection or {}),
+            **more,
+        )
+
+
+def check_heads(name: str, dim: int, heads: int, head_dim: int | None) -> None:
+    if head_dim is None and dim % heads:
+        raise ValueError(f"num_heads must divide {name}: {heads} does not divide {dim}; choose another, or give head_dim")
+
+
+class Staged(Backbone):
+    """A model has `stages`, each a list of blocks, says how tokens `start`, and what happens `between` stages."""
+
+    pos: Positions
+    repeats = 1
+    """How often the grid is listed, see `Stem`."""
+    stages: Sequence[nn.ModuleList] | nn.ModuleList
+
+    def layers(self, *depths: int) -> Iterator[tuple[Any, float]]:
+        """The attention of every block of stages of these depths, and its rate of stochastic depth, which grows linearly."""
+        rates = torch.linspace(0, self.config.drop_path_rate, sum(depths)).tolist()
+        return zip(self.layout.expand(*depths), rates, strict=True)
+
+    def start(self, x: Tensor) -> tuple[Tensor, Grid]:
+        """Images -> tokens with their positions, and the grid they lie on."""
+        raise NotImplementedError
+
+    def between(self, stage: int, x: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
+        """Tokens that come from the stage before -> tokens for this one, 1 or later."""
+        raise NotImplementedError
+
+    def run(self, x: Tensor) -> Iterator[tuple[Tensor, Grid]]:
+        self.check_images(x)
+        x, grid = self.start(x)
+        for i, stage in enumerate(self.stages):
+            if i:
+                x, grid = self.between(i, x, grid)
+            rotation = self.pos.rotation(grid, self.repeats, x.device)
+            for block in stage:  # pyright: ignore[reportGeneralTypeIssues]
+                # repeated grids are no image to a mechanism that looks at neighbours
+                x = block(x, grid=grid if self.repeats == 1 else None, rotation=rotation)
+                yield x, grid
