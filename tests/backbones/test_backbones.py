@@ -17,6 +17,7 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     "vit": ("vit", dict(embed_dim=32, depth=2, num_heads=2)),
     "cct": ("cct", dict(embed_dim=32, depth=2, num_heads=2, pool_stride=4)),
     "cvt": ("cvt", dict(dims=(16, 32), depths=(1, 1), num_heads=(1, 2), kernels=(3, 3), strides=(2, 2))),
+    "cvt-cls": ("cvt", dict(dims=(16, 32), depths=(1, 1), num_heads=(1, 2), kernels=(3, 3), strides=(2, 2), pool="cls")),
     "levit": ("levit", dict(dims=(32, 64), depths=(1, 1), num_heads=(2, 4), head_dim=16)),
     "pit": ("pit", dict(embed_dim=32, depths=(1, 1), num_heads=(2, 4), head_dim=16)),
     "convtoken": ("convtoken", dict(conv_dims=(8, 16), embed_dim=32, num_heads=2)),
@@ -94,7 +95,7 @@ def test_sizes_and_channels(name: str, size: Any, channels: int) -> None:
     assert all(torch.isfinite(m).all() and m.dim() == 4 for m in model.forward_maps(images(model, 1))) if name != "convtoken" else True
 
 
-@pytest.mark.parametrize("name", ["vit", "levit", "pit", "convtoken-grid", "cct"])
+@pytest.mark.parametrize("name", ["vit", "levit", "pit", "convtoken-grid", "cct", "cvt", "cvt-cls"])
 @pytest.mark.parametrize("pos", ["rope", "rope2d"])
 @pytest.mark.parametrize("word", ["softmax", "performer", "linformer(rank=8)", "nystrom(landmarks=8)", "hedgehog", "focused", "cosine"])
 @torch.no_grad()
@@ -126,6 +127,8 @@ def test_one_pattern_a_stage(name: str, tmp_path: Path) -> None:
         ("levit", dict(shrink="fourier"), "shrink needs a mechanism with q and k, not fourier"),
         ("levit", dict(num_heads=(2,)), "dims has 2 stages and num_heads 1"),
         ("cvt", dict(depths=(1,)), "dims has 2 stages and depths 1"),
+        ("cvt", dict(pos="rope", kv_stride=2), 'pos="rope" needs heads of one width in all stages and kv_stride=1'),
+        ("cvt", dict(pos="rope2d", num_heads=(1, 1)), "needs heads of one width"),
         ("cvt", dict(proj="linear", kv_stride=2), 'go with proj="conv"'),
         ("pit", dict(num_heads=(2,)), "depths has 2 stages and num_heads 1"),
         ("pit", dict(stem="conv", patch_stride=2), 'patch_stride goes with stem="linear"'),

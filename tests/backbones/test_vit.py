@@ -236,9 +236,10 @@ def test_stored_precision_comes_back(tmp_path: Path) -> None:
 def test_positions_do_not_lose_precision_with_the_weights(pos: str) -> None:
     model = small(pos=pos, img_size=64)
     half = small(pos=pos, img_size=64).bfloat16()
-    cpu = torch.device("cpu")
+    tokens, cpu = torch.zeros(1, 257, 32), torch.device("cpu")
     for fine, coarse in zip(
-        *([m.pos.added((16, 16), 1, cpu), *(m.pos.rotation((16, 16), 1, cpu) or ())] for m in (model, half)), strict=True
+        *([m.pos.added((16, 16), 1, cpu), *(m.pos.rotation(tokens.to(m.head.weight.dtype), (16, 16)) or ())] for m in (model, half)),
+        strict=True,
     ):
         assert fine is coarse is None or torch.equal(fine, coarse)  # pyright: ignore[reportArgumentType]
     assert half(torch.randn(1, 3, 64, 64, dtype=torch.bfloat16)).dtype == torch.bfloat16
@@ -282,13 +283,13 @@ def test_rotary_positions_are_relative() -> None:
 
     rope = Positions.member("rope")(32, 16, (1, 40), 0)
     q, k = torch.randn(2, 1, 1, 1, 16).unbind(0)
-    cos, sin = rope.rotation((1, 40), 1, torch.device("cpu"))
+    cos, sin = rope.rotation(torch.zeros(1, 40, 32), (1, 40))
     score = lambda i, j: (rotate(q, cos[i], sin[i]) * rotate(k, cos[j], sin[j])).sum()  # noqa: E731
     assert torch.allclose(score(3, 7), score(23, 27), atol=1e-4)
     assert not torch.allclose(score(3, 7), score(3, 17), atol=1e-2)
 
     axial = Positions.member("rope2d")(32, 16, (5, 8), 1)
-    cos, sin = axial.rotation((5, 8), 1, torch.device("cpu"))
+    cos, sin = axial.rotation(torch.zeros(1, 41, 32), (5, 8))
     assert torch.equal(cos[0], torch.ones(8))  # the class token stays
     place = lambda row, column: 1 + row * 8 + column  # noqa: E731
     assert torch.allclose(score(place(0, 1), place(2, 4)), score(place(2, 3), place(4, 6)), atol=1e-4)

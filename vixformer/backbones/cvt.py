@@ -1,6 +1,6 @@
 """Convolutional vision Transformer (arXiv:2103.15808): every stage embeds tokens by a convolution, q, k and v come from convolutions too.
 
-It knows places from its convolutions and has no positions.
+It knows places from its convolutions and has no positions, unless they are asked for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vixformer.backbones.staged import Staged, StagedConfig, check_heads
 from vixformer.blocks.block import make_blocks
 from vixformer.blocks.norms import make_norm
 from vixformer.blocks.pooling import Pooling, class_token, with_class_token
-from vixformer.blocks.positions import NoPositions
+from vixformer.blocks.positions import Positions
 from vixformer.blocks.stems import after_window
 
 
@@ -42,6 +42,8 @@ class CvT(Staged, name="cvt"):
         """Whether there is a norm before the head."""
         pool: Literal["mean", "cls"] = "mean"
         """cls: a class token joins in the last stage."""
+        pos: str = "none"
+        """Learned or fixed positions are added in the first stage; rotary ones turn q and k in all, whose heads must be equally wide."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -68,10 +70,12 @@ class CvT(Staged, name="cvt"):
         config: Any = self.config
         layers = self.layers(*config.depths)
         pool = Pooling.member(config.pool)
-        self.pos = NoPositions(config.dims[0], config.head_dim or 1, self.img_size, 0)
         self.embeds, self.norms, self.stages = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         before, grid = config.in_chans, self.img_size
         last = len(config.dims) - 1
+        widths = [config.head_dim or dim // heads for dim, heads in zip(config.dims, config.num_heads, strict=True)]
+        if config.pos.startswith("rope") and (len(set(widths)) > 1 or config.kv_stride > 1):
+            raise ValueError(f'pos="{config.pos}" needs heads of one width in all stages and kv_stride=1: give head_dim, or use pos="none"')
         for i, (dim, depth, heads, kernel, stride) in enumerate(
             zip(config.dims, config.depths, config.num_heads, config.kernels, config.strides, strict=True)
         ):
@@ -79,9 +83,11 @@ class CvT(Staged, name="cvt"):
             self.norms.append(make_norm(config.norm, dim))
             window = [(kernel, stride, kernel // 2)]
             before, grid = dim, (after_window(grid[0], window), after_window(grid[1], window))
+            if i == 0:
+                self.pos = Positions.member(config.pos)(dim, widths[0], grid, pool.prefix if last == 0 else 0)
             tokens = grid[0] * grid[1] + (pool.prefix if i == last else 0)
             options = config.block_options(dim, dict(kv_stride=config.kv_stride, shared_kv=config.shared_kv))
-            shape = Shape(dim, heads, config.head_dim or dim // heads, tokens)
+            shape = Shape(dim, heads, widths[i], tokens)
             self.stages.append(make_blocks(islice(layers, depth), shape, options))
         self.cls_token = class_token(before) if pool.prefix else None
         self.norm = make_norm(config.norm, before) if config.head_norm else nn.Identity()
@@ -89,7 +95,8 @@ class CvT(Staged, name="cvt"):
         self.head = self.make_head(config.num_classes)
 
     def start(self, x: Tensor) -> tuple[Tensor, Grid]:
-        return self._embed(0, x)
+        x, grid = self._embed(0, x)
+        return self.pos.add(x, grid), grid
 
     def between(self, stage: int, x: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
         return self._embed(stage, x.transpose(1, 2).unflatten(-1, grid))

@@ -86,7 +86,7 @@ class Staged(Backbone):
         for i, stage in enumerate(self.stages):
             if i:
                 x, grid = self.between(i, x, grid)
-            rotation = self.pos.rotation(grid, self.repeats, x.device)
+            rotation = self.pos.rotation(x, grid, self.repeats)
             for block in stage:  # pyright: ignore[reportGeneralTypeIssues]
                 # repeated grids are no image to a mechanism that looks at neighbours
                 x = block(x, grid=grid if self.repeats == 1 else None, rotation=rotation)

@@ -29,8 +29,8 @@ class Positions(nn.Module, Named, family="pos"):
         added = self.added(grid, repeats, x.device)
         return x if added is None else x + added.to(x.dtype)
 
-    def rotation(self, grid: Grid, repeats: int, device: torch.device) -> Rotation | None:
-        """Cosines and sines (P + N, K / 2), to rotate q and k by."""
+    def rotation(self, x: Tensor, grid: Grid, repeats: int = 1) -> Rotation | None:
+        """Cosines and sines (P + N, K / 2), to rotate q and k of these tokens by."""
         return None
 
 
@@ -83,10 +83,11 @@ class Rotary(Positions, name="rope"):
         if head_dim % 2:
             raise ValueError(f'pos="rope" turns pairs of channels and needs an even head width, not {head_dim}')
 
-    def rotation(self, grid: Grid, repeats: int, device: torch.device) -> Rotation:
-        places = torch.arange(grid[0] * grid[1], device=device).repeat(repeats) + self.prefix
-        places = torch.cat([torch.arange(self.prefix, device=device), places])
-        return _turn(places[:, None] * _rates(self.head_dim // 2, 10000.0, device))
+    def rotation(self, x: Tensor, grid: Grid, repeats: int = 1) -> Rotation:
+        prefix = _prefix(x, grid, repeats)
+        places = torch.arange(grid[0] * grid[1], device=x.device).repeat(repeats) + prefix
+        places = torch.cat([torch.arange(prefix, device=x.device), places])
+        return _turn(places[:, None] * _rates(self.head_dim // 2, 10000.0, x.device))
 
 
 class AxialRotary(Positions, name="rope2d"):
@@ -97,11 +98,16 @@ class AxialRotary(Positions, name="rope2d"):
         if head_dim % 4:
             raise ValueError(f'pos="rope2d" turns pairs of channels along two axes and needs a head width that 4 divides, not {head_dim}')
 
-    def rotation(self, grid: Grid, repeats: int, device: torch.device) -> Rotation:
-        rates = _rates(self.head_dim // 4, 100.0, device)
-        rows, columns = _coordinates(grid, device)
+    def rotation(self, x: Tensor, grid: Grid, repeats: int = 1) -> Rotation:
+        rates = _rates(self.head_dim // 4, 100.0, x.device)
+        rows, columns = _coordinates(grid, x.device)
         angles = torch.cat([columns[:, None] * rates, rows[:, None] * rates], -1).repeat(repeats, 1)
-        return _turn(F.pad(angles, (0, 0, self.prefix, 0)))
+        return _turn(F.pad(angles, (0, 0, _prefix(x, grid, repeats), 0)))
+
+
+def _prefix(x: Tensor, grid: Grid, repeats: int) -> int:
+    """A class token may join in a later stage only, as in CvT."""
+    return x.shape[1] - repeats * grid[0] * grid[1]
 
 
 def _coordinates(grid: Grid, device: torch.device) -> tuple[Tensor, Tensor]:
