@@ -10,6 +10,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps vit-pytorch  # it asks for torchvision
 	touch $(STAMP)
 
 test: lint

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from benchmarks.page import processor, put
 from benchmarks.peers import DIM, HEADS, M, peer_of
 from vixformer import create_attention, list_attentions
 from vixformer.measure.cost import bytes_kept
@@ -93,7 +93,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 def report(cells: Sequence[Cell], peak: float) -> str:
     lines = [
-        f"{_processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}; matrix product {2 * peak / 1e9:.0f} GFLOP/s.",
+        f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}; matrix product {2 * peak / 1e9:.0f} GFLOP/s.",
         "",
         "| attention | batch x tokens | ours, ms (median) | peer, ms (median) | faster by | x limit | kept, MiB | peer, MiB | ratio |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -113,14 +113,6 @@ def report(cells: Sequence[Cell], peak: float) -> str:
     return "\n".join(lines)
 
 
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    names = (
-        [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
-    )
-    return names[0] if names else platform.processor() or platform.machine()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=20.0, help="for each shape")
@@ -129,10 +121,7 @@ def main() -> None:
     table = report(*measure(seconds=options.seconds))
     print(table)
     if options.write:
-        page = options.write.read_text()
-        before, _, rest = page.partition("<!-- table -->")
-        _, _, after = rest.partition("<!-- end -->")
-        options.write.write_text(f"{before}<!-- table -->\n{table}\n<!-- end -->{after}")
+        put(options.write, "table", table)
 
 
 if __name__ == "__main__":

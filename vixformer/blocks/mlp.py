@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 
+from vixformer.attention.ops import transformed
 from vixformer.attention.projection import LinearNorm, activation
+
+LARGE = 2**16
+"""Numbers an image from which the hidden layer is made again in backward: it takes a few percent of a step, which small models notice."""
 
 
 class MLP(nn.Module):
@@ -19,4 +25,28 @@ class MLP(nn.Module):
         self.drop = nn.Dropout(drop)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.drop(self.fc2(self.drop(self.act(self.fc1(x)))))
+        hidden = self.fc1(x)
+        if self.drop.p and self.training:
+            return self.drop(self.fc2(self.drop(self.act(hidden))))
+        return activated(self.act, hidden, self.fc2)
+
+
+def activated(act: nn.Module, hidden: Tensor, linear: nn.Module) -> Tensor:
+    """linear(act(hidden)), which keeps `hidden` alone for backward and makes the widest tensor of a block again.
+
+    ReLU needs its result and not its input, so there is nothing to gain; a compiler decides for itself what to keep.
+    """
+    active = act(hidden)
+    small = hidden.numel() < LARGE * hidden.shape[0]
+    if small or not active.requires_grad or isinstance(act, nn.ReLU) or torch.compiler.is_compiling() or transformed():
+        return linear(active)
+    place = active.data_ptr()
+
+    def pack(saved: Tensor) -> Tensor | torch.Size:
+        return saved.shape if saved.data_ptr() == place else saved
+
+    def unpack(kept: Tensor | torch.Size) -> Tensor:
+        return kept if isinstance(kept, Tensor) else act(hidden.detach()).view(kept)
+
+    with saved_tensors_hooks(pack, unpack):
+        return linear(active)

@@ -1,0 +1,207 @@
+"""CCT, CvT, LeViT and PiT against vit-pytorch's: the same weights, the same scores.
+
+Its files are loaded one by one, because importing the package asks for torchvision.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.attention.cases import distance
+from vixformer import create_model
+
+Weights = dict[str, Tensor]
+found = importlib.util.find_spec("vit_pytorch")
+pytestmark = pytest.mark.skipif(found is None, reason="needs vit-pytorch: pip install --no-deps vit-pytorch")
+
+
+def vit_pytorch(file: str) -> Any:
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    path = Path(found.submodule_search_locations[0]) / f"{file}.py"
+    spec = importlib.util.spec_from_file_location(f"vit_pytorch_{file}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def stirred(model: nn.Module) -> nn.Module:
+    """With other numbers than those it starts with, so that no weight is out of sight, and our epsilon."""
+    torch.manual_seed(1)
+    for name, value in model.state_dict().items():
+        if value.is_floating_point():
+            value += 0.1 * torch.rand_like(value) if name.endswith("running_var") else 0.1 * torch.randn_like(value)
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm) or type(module).__name__ == "LayerNorm":
+            module.__dict__["eps"] = 1e-6
+    return model.eval()
+
+
+def moved(theirs: Weights, names: dict[str, str]) -> Weights:
+    """Their tensors under our names, by prefix: a module's weight, bias and, of batch norms, statistics."""
+    out: Weights = {}
+    for ours, prefix in names.items():
+        for name, value in theirs.items():
+            if name == prefix:
+                out[ours] = value
+            elif name.startswith(prefix + "."):
+                out[ours + name[len(prefix) :]] = value
+    return out
+
+
+def same_scores(ours: Any, theirs: Any, weights: Weights) -> None:
+    wanted = ours.state_dict()
+    assert set(weights) == set(wanted)
+    ours.load_state_dict({name: value.reshape(wanted[name].shape) for name, value in weights.items()})
+    images = torch.randn(2, 3, *ours.img_size)
+    with torch.no_grad():
+        answer = theirs(images)
+        assert answer.std() > 0.05
+        assert distance(ours.eval()(images), answer) <= 1e-4
+
+
+def test_cct() -> None:
+    theirs = stirred(
+        vit_pytorch("cct").CCT(
+            img_size=32,
+            embedding_dim=64,
+            n_conv_layers=2,
+            kernel_size=3,
+            stride=1,
+            padding=1,
+            num_layers=2,
+            num_heads=4,
+            mlp_ratio=2.0,
+            num_classes=10,
+            positional_embedding="learnable",
+        )
+    )
+    ours = create_model("cct", embed_dim=64, depth=2, num_heads=4, conv_layers=2)
+    names = {"pos.embed": "classifier.positional_emb", "norm": "classifier.norm", "pool.score": "classifier.attention_pool"}
+    names |= {"head": "classifier.fc"} | {f"patch_embed.layers.{3 * i}": f"tokenizer.conv_layers.{i}.0" for i in range(2)}
+    parts = {"norm1": "pre_norm", "attn": "self_attn", "norm2": "norm1", "mlp.fc1": "linear1", "mlp.fc2": "linear2"}
+    names |= {f"blocks.{i}.{a}": f"classifier.blocks.{i}.{b}" for i in range(2) for a, b in parts.items()}
+    same_scores(ours, theirs, moved(theirs.state_dict(), names))
+
+
+def test_pit() -> None:
+    theirs = stirred(
+        vit_pytorch("pit").PiT(image_size=32, patch_size=8, num_classes=10, dim=32, depth=(1, 2), heads=(2, 4), mlp_dim=48, dim_head=16)
+    )
+    ours = create_model(
+        "pit",
+        patch_size=8,
+        patch_stride=4,
+        embed_dim=32,
+        depths=(1, 2),
+        num_heads=(2, 4),
+        head_dim=16,
+        mlp_dim=48,
+        pointwise=True,
+        qkv_bias=False,
+    )
+    names = {"patch_embed.proj": "to_patch_embedding.2", "pos.embed": "pos_embedding", "cls_token": "cls_token"}
+    names |= {"norm": "mlp_head.0", "head": "mlp_head.1", "pools.0.fc": "layers.1.cls_ff"}
+    names |= {"pools.0.conv": "layers.1.downsample.net.0", "pools.0.pointwise": "layers.1.downsample.net.1"}
+    parts = {
+        "norm1": "0.norm",
+        "attn.qkv": "0.to_qkv",
+        "attn.proj": "0.to_out.0",
+        "norm2": "1.net.0",
+        "mlp.fc1": "1.net.1",
+        "mlp.fc2": "1.net.4",
+    }
+    places = {(0, 0): "0.layers.0", (1, 0): "2.layers.0", (1, 1): "2.layers.1"}
+    names |= {f"stages.{i}.{j}.{a}": f"layers.{place}.{b}" for (i, j), place in places.items() for a, b in parts.items()}
+    same_scores(ours, theirs, moved(theirs.state_dict(), names))
+
+
+def test_levit() -> None:
+    """With the learned bias for every distance, which theirs divides by the scale of the scores; the convolutions in front are theirs."""
+    theirs = stirred(
+        vit_pytorch("levit").LeViT(
+            image_size=112, num_classes=10, stages=2, dim=(64, 96), depth=2, heads=(2, 3), mlp_mult=2, dim_key=16, dim_value=32
+        )
+    )
+    ours = create_model(
+        "levit",
+        img_size=112,
+        patch_size=16,
+        stem="levit",
+        dims=(64, 96),
+        depths=(2, 2),
+        num_heads=(2, 3),
+        head_dim=16,
+        value_ratio=2,
+        shrink_ratio=2,
+        attention_bias=True,
+    )
+    ours.patch_embed.layers = theirs.conv_embedding
+    weights = theirs.state_dict()
+    for name in [name for name in weights if name.endswith("pos_bias.weight")]:
+        weights[name.removesuffix(".weight")] = weights.pop(name).T * 16**0.5
+    parts = {"core.distances": "pos_bias"} | {f"{w}.linear": f"to_{w}.0" for w in "qkv"} | {f"{w}.norm": f"to_{w}.1" for w in "qkv"}
+    attention = {**parts, "proj.1.linear": "to_out.1", "proj.1.norm": "to_out.2"}
+    blocks = {
+        "stages.0.0": "0.layers.0",
+        "stages.0.1": "0.layers.1",
+        "stages.1.0": "2.layers.0",
+        "stages.1.1": "2.layers.1",
+        "shrinks.0": "1.layers.0",
+    }
+    names = {"patch_embed.layers": "conv_embedding", "head": "mlp_head"}
+    for block, place in blocks.items():
+        attn = "shrinking" if block == "shrinks.0" else "attn"
+        names |= {f"{block}.{attn}.{a}": f"backbone.{place}.0.{b}" for a, b in attention.items()}
+        names |= {f"{block}.mlp.fc1": f"backbone.{place}.1.net.0", f"{block}.mlp.fc2": f"backbone.{place}.1.net.3"}
+    same_scores(ours, theirs, moved(weights, names))
+
+
+def test_cvt() -> None:
+    sizes = dict(
+        zip(("emb_dim", "heads", "depth", "emb_stride"), zip((16, 1, 1, 2), (32, 2, 1, 2), (48, 3, 2, 1), strict=True), strict=True)
+    )
+    options = {f"s{i + 1}_{name}": values[i] for i in range(3) for name, values in sizes.items()}
+    theirs = stirred(vit_pytorch("cvt").CvT(num_classes=10, **options, s1_emb_kernel=3, s1_mlp_mult=2, s2_mlp_mult=2, s3_mlp_mult=2))
+    ours = create_model(
+        "cvt",
+        dims=(16, 32, 48),
+        num_heads=(1, 2, 3),
+        depths=(1, 1, 2),
+        strides=(2, 2, 1),
+        head_dim=64,
+        kv_stride=2,
+        shared_kv=True,
+        qkv_bias=False,
+        norm="channel",
+        head_norm=False,
+    )
+    weights: Weights = {}
+    for name, value in theirs.state_dict().items():
+        if name.endswith("to_kv.net.2.weight"):  # k and v side by side
+            weights[name.replace("to_kv.net.2", "k")], weights[name.replace("to_kv.net.2", "v")] = value.chunk(2)
+        else:
+            module, _, last = name.rpartition(".")
+            weights[f"{module}.{dict(g='scale', b='shift').get(last, last)}"] = value
+    names = {"head": "to_logits.2"}
+    parts = {
+        "norm1": "0.norm",
+        "attn.q_conv.0": "0.to_q.net.0",
+        "attn.q_conv.1": "0.to_q.net.1",
+        "attn.q": "0.to_q.net.2",
+        "attn.proj": "0.to_out.0",
+    }
+    parts |= {"attn.k_conv.0": "0.to_kv.net.0", "attn.k_conv.1": "0.to_kv.net.1", "attn.k": "0.k", "attn.v": "0.v"}
+    parts |= {"norm2": "1.net.0", "mlp.fc1": "1.net.1", "mlp.fc2": "1.net.4"}
+    for i, depth in enumerate((1, 1, 2)):
+        names |= {f"embeds.{i}": f"layers.{i}.0", f"norms.{i}": f"layers.{i}.1"}
+        names |= {f"stages.{i}.{j}.{a}": f"layers.{i}.2.layers.{j}.{b}" for j in range(depth) for a, b in parts.items()}
+    same_scores(ours, theirs, moved(weights, names))
