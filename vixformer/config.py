@@ -100,6 +100,8 @@ class Train:
     """Steps between new random features."""
     track_test: bool = False
     """Also record the test set every epoch, in columns of their own that never choose anything."""
+    weights: str | None = None
+    """A folder of a trained model to start from, as `best` in a run: what fits in name and shape is taken, the rest is fresh."""
     on_nan: Literal["stop", "back"] = "stop"
     """A loss that is not finite: stop, or go back to the last good checkpoint with half the rate."""
     loggers: tuple[Literal["csv", "tensorboard", "mlflow", "wandb"], ...] = ()

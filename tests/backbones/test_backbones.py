@@ -68,7 +68,7 @@ def test_images_do_not_see_each_other_and_answers_are_the_same_again(name: str, 
     assert low.isfinite().all()
 
 
-@pytest.mark.parametrize(("name", "word"), [(name, word) for name in SMALL for word in ("softmax", "performer", "fourier")])
+@pytest.mark.parametrize(("name", "word"), EVERY)
 def test_export(name: str, word: str) -> None:
     model = small(name, word).eval()
     x = images(model, 2)
@@ -76,13 +76,27 @@ def test_export(name: str, word: str) -> None:
         assert distance(torch.export.export(model, (x,)).module()(x), model(x)) <= 1e-5
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
-def test_compile(name: str) -> None:
-    model = small(name, "performer(kernel=relu)").eval()
+@pytest.mark.parametrize(("name", "word"), EVERY)
+def test_compiles_in_one_graph(name: str, word: str) -> None:
+    torch.compiler.reset()
+    model = small(name, word).eval()
     x = images(model, 2)
     with torch.no_grad():
-        assert distance(torch.compile(model)(x), model(x)) <= 1e-4
+        assert distance(torch.compile(model, fullgraph=True, backend="aot_eager")(x), model(x)) <= 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # inductor's own
+@pytest.mark.parametrize(("name", "word"), EVERY)
+def test_compiles_with_inductor(name: str, word: str) -> None:
+    """In evaluation, and in training, where blocks make some things again unless a compiler decides."""
+    torch.compiler.reset()
+    model = small(name, word).eval()
+    x = images(model, 2)
+    with torch.no_grad():
+        assert distance(torch.compile(model, fullgraph=True)(x), model(x)) <= 1e-4
+    torch.compile(model.train())(x).square().mean().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
 @pytest.mark.parametrize("name", SMALL)

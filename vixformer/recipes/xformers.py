@@ -2,9 +2,9 @@
 
 Names follow its rows: vit, vip (Performer), vil (Linformer), vin (Nystromformer), and so on for levit, cct, cvt and pit; `hybrid-` has
 three convolutions in front, `-rope` rotary positions. Width 128, depth 4, 4 heads, MLP 256, Adam 1e-3, weight decay 0.01, batch 64, mixed
-precision; it reports the best of three runs, and says neither how many epochs nor which augmentation: 50 and none here.
-Its text gives Performer ReLU features, its code ran the softmax kernel: `vip` and `vip-softmax`. Projections, head widths and norms differ
-between its exact and its linear rows (biases, Linformer's one key-value head, LeViT and CvT), and so they do here.
+precision; it reports the best of three runs, and says neither how many epochs nor which augmentation: 50 and none here. Its text gives
+Performer ReLU features, its code ran the softmax kernel: `vip` and `vip-softmax`. Projections, head widths and norms differ between its
+exact and its linear rows (biases, Linformer's one key-value head, LeViT and CvT), and so they do here.
 """
 
 from __future__ import annotations

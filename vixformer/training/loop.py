@@ -108,6 +108,19 @@ def pick_device(name: str) -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
 
 
+def start_from(model: nn.Module, folder: Path) -> None:
+    """The weights of a trained model that fit in name and shape; another classifier, or another attention's own, stay fresh."""
+    try:
+        given = from_pretrained(folder / BEST if (folder / BEST).exists() else folder).state_dict()
+    except ValueError as error:
+        raise ValueError(f"train.weights must be a run or a model's folder: {error}") from None
+    own = model.state_dict()
+    fitting = {name: tensor for name, tensor in given.items() if name in own and own[name].shape == tensor.shape}
+    if not any(name.startswith(("blocks", "stages")) for name in fitting):
+        raise ValueError(f"train.weights: no block of {folder} fits this model: give a model of the same kind and width")
+    model.load_state_dict(fitting, strict=False)
+
+
 def train(recipe: Recipe, out: str | Path | None = None, *, resume: bool = False, observer: Observer | None = None) -> Result:
     """Train, choose the epoch on the validation part, read the test set once. With `out`, a run folder that can be resumed."""
     recipe = recipe_from_dict(recipe.to_dict(), "the recipe")  # dataclasses.replace checks nothing
@@ -125,7 +138,9 @@ class _Run:
         self.parts = load_parts(recipe, self.device)
         seeds = torch.Generator().manual_seed(recipe.train.seed)
         torch.manual_seed(recipe.train.seed)
-        model = recipe.build(self.parts.test.images).to(self.device)
+        model: Any = recipe.build(self.parts.test.images).to(self.device)
+        if recipe.train.weights is not None:
+            start_from(model, Path(recipe.train.weights))
         order, augment, features = (torch.Generator().manual_seed(int(torch.randint(2**40, (), generator=seeds))) for _ in range(3))
         scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.train.precision == "float16")
         self.state = State(model, make_optimizer(model, recipe.train), scaler, order, augment, features)

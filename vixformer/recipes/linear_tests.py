@@ -1,0 +1,60 @@
+"""linear-tests/*: "Testing linear-attention Transformers" (2023): Transformer, Linformer and Performers on MNIST, CIFAR-10 and CIFAR-100.
+
+Two networks, as it wrote them. In torch, exact attention and Linformer: width 256, 8 heads, MLP 768, dropout 0.2, 6 blocks on MNIST and 8
+on CIFAR, Adam, batch 32, 20 or 100 epochs. In Keras, the Performers: width 64, 4 heads of width 128, MLP 128, all tokens side by side
+into 2048 and 1024 hidden units, 1e-3, weight decay 1e-4; softmax and ReLU features, 16 to 128 of them, and ReLU and exp without random
+features. What it leaves open or prints twice, and what is chosen here: torch's rate, so 3e-4, and Linformer's rank, so a quarter of the
+places, up; MNIST's "7 x 7 patches", so patches of 7; CIFAR images at 72 x 72 with patches of 6 in torch, but 25 patches of 6 in the table
+of the Keras model, and so here; Keras batches of 128 (MNIST) and 32 (CIFAR) with 20 epochs, not 32 and 256 with 30; 6 and 8 layers, not 4
+and 8; dropout 0.1, and 0.5 in the head, as in the Keras example it follows. Rows "from checkpoint" start from the transformer's weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from vixformer.backbones.vit import ViT
+from vixformer.config import Data, Recipe, Train
+from vixformer.recipes.registry import add
+
+TORCH = ViT.Config(embed_dim=256, depth=8, num_heads=8, mlp_dim=768, drop_rate=0.2, pos_drop_rate=0.2)
+KERAS = ViT.Config(
+    patch_size=6,
+    embed_dim=64,
+    depth=8,
+    num_heads=4,
+    head_dim=128,
+    mlp_dim=128,
+    pool="flatten",
+    head="mlp",
+    drop_rate=0.1,
+    head_drop_rate=0.5,
+)
+PERFORMERS = {
+    f"performer-{kernel}-{m}": f"performer(kernel={kernel}, features={m})" for kernel in ("softmax", "relu") for m in (16, 32, 64, 128)
+}
+PERFORMERS |= {f"deterministic-{kernel}": f"performer(kernel={kernel}, features=none)" for kernel in ("relu", "exp")}
+
+
+def torch_model(data: str, attention: str) -> Recipe:
+    """Command: `vix train linear-tests/mnist/transformer` (and the others)."""
+    small = data == "mnist"
+    model = replace(TORCH, attention=attention, patch_size=7 if small else 6, depth=6 if small else 8)
+    train = Train(epochs=20 if small else 100, batch_size=32, optimizer="adam", lr=3e-4, weight_decay=0.0, schedule="constant")
+    return Recipe(data=Data(name=data, mean=(0.5,), std=(0.5,), resize=None if small else 72), model=model, train=train)
+
+
+def keras_model(data: str, attention: str) -> Recipe:
+    """Command: `vix train linear-tests/mnist/performer-relu-64` (and the others)."""
+    small = data == "mnist"
+    model = replace(KERAS, attention=attention, depth=6 if small else 8)
+    train = Train(epochs=20, batch_size=128 if small else 32, optimizer="adamw", lr=1e-3, weight_decay=1e-4, schedule="constant")
+    return Recipe(data=Data(name=data), model=model, train=train)
+
+
+for _data, _rank in (("mnist", 4), ("cifar10", 36), ("cifar100", 36)):
+    add(f"linear-tests/{_data}/transformer", partial(torch_model, _data, "softmax"))
+    add(f"linear-tests/{_data}/linformer", partial(torch_model, _data, f"linformer(rank={_rank})"))
+    for _name, _attention in PERFORMERS.items():
+        add(f"linear-tests/{_data}/{_name}", partial(keras_model, _data, _attention))
