@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -152,14 +153,15 @@ def train(args: Sequence[str]) -> None:
 
 
 def compare(args: Sequence[str]) -> None:
-    """[RECIPES...] [--seeds 3] [--folds 5] [--epochs E] [--data NAME] [--out DIR]: train several under one protocol, and a table"""
+    """[RECIPES...] [--seeds 3] [--folds 5] [--budget 20m] [--epochs E] [--data NAME] [--out DIR]: train several alike, and a table"""
     from vixformer.recipes import list_recipes
     from vixformer.results.files import write_text
     from vixformer.terminal import Watch
     from vixformer.training.compare import compare as run
 
     words = list(args)
-    out, seeds, folds, epochs, data = (_take(words, f"--{name}") for name in ("out", "seeds", "folds", "epochs", "data"))
+    names = ("out", "seeds", "folds", "epochs", "data", "budget")
+    out, seeds, folds, epochs, data, budget = (_take(words, f"--{name}") for name in names)
     again = "--again" in words
     words = [word for word in words if word != "--again"]
     at = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
@@ -169,8 +171,16 @@ def compare(args: Sequence[str]) -> None:
     folder = Path(out or "runs")
     with Watch("compare", None, f"vix compare {' '.join(args)}") as watch:
         many = None if folds is None else _whole(folds, "--folds", least=2)
-        rows = run(chosen, folder, seeds=_whole(seeds or "1", "--seeds"), folds=many, again=again, observer=watch.next)
-    columns, cells, notes = comparison(rows)
+        found = run(
+            chosen,
+            folder,
+            seeds=_whole(seeds or "1", "--seeds"),
+            folds=many,
+            again=again,
+            budget=None if budget is None else _seconds(budget),
+            observer=watch.next,
+        )
+    columns, cells, notes = comparison(found)
     table(columns, cells)
     for note in notes:
         say(note)
@@ -270,6 +280,14 @@ def _whole(text: str, flag: str, least: int = 1) -> int:
     if not text.isdigit() or int(text) < least:
         raise ValueError(f"{flag} must be a whole number of at least {least}, not {text}")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    """20m, 90s, 1.5h."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
+    if found is None or not float(found[1]):
+        raise ValueError(f"--budget must be a time such as 90s, 20m or 1.5h, not {text}")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {

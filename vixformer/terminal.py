@@ -29,7 +29,7 @@ from rich.table import Table
 
 from vixformer.config import Recipe
 from vixformer.registry import checked
-from vixformer.training.compare import Row
+from vixformer.training.compare import Comparison, Row
 from vixformer.training.loop import Observer
 from vixformer.training.state import State
 
@@ -113,10 +113,11 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |\n" for line in lines)
 
 
-def comparison(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], list[str]]:
+def comparison(found: Comparison) -> tuple[list[str], list[list[str]], list[str]]:
     """Columns, rows and what to know about them, relative to the first model of exact attention alone, or else to the first."""
+    rows = found.rows
     exact = next((r for r in rows if r.attention == "softmax"), rows[0])
-    folds, seeds = rows[0].folds, rows[0].seeds
+    folds, seeds = rows[0].folds, min(r.seeds for r in rows)
     columns: dict[str, Callable[[Row], str]] = {
         "model": lambda r: r.name,
         "attention": lambda r: r.attention,
@@ -141,6 +142,11 @@ def comparison(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], list[st
         "Inference of 64 images, min of n, all models in turn; memory is the peak of a training step above the process before it, "
         f"kept is for backward, an image; x is relative to {exact.name}.",
     ]
+    if found.cut is not None:
+        part = "all of the training images" if found.cut.fraction == 1 else f"{found.cut.fraction:.1%} of the training images"
+        notes.append(f"The budget gave every model {found.cut.epochs} epochs and {part}; less than its recipe says.")
+    if found.not_run:
+        notes.append(f"Not run, for want of time: {'; '.join(found.not_run)}.")
     return list(columns), [[cell(row) for cell in columns.values()] for row in rows], notes
 
 

@@ -87,11 +87,11 @@ def test_compiles_in_one_graph(name: str, word: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # inductor's own
-@pytest.mark.parametrize(("name", "word"), EVERY)
-def test_compiles_with_inductor(name: str, word: str) -> None:
+@pytest.mark.parametrize("name", SMALL)
+def test_compiles_with_inductor(name: str) -> None:
     """In evaluation, and in training, where blocks make some things again unless a compiler decides."""
     torch.compiler.reset()
-    model = small(name, word).eval()
+    model = small(name, "performer(kernel=relu, features=8)").eval()
     x = images(model, 2)
     with torch.no_grad():
         assert distance(torch.compile(model, fullgraph=True)(x), model(x)) <= 1e-4

@@ -11,7 +11,7 @@ from vixformer.config import Data
 from vixformer.recipes import load_recipe
 from vixformer.results.runs import column, content, data_digest, list_runs, read_run, spread
 from vixformer.terminal import comparison
-from vixformer.training.compare import compare
+from vixformer.training.compare import Comparison, compare
 from vixformer.training.loop import Observer
 
 
@@ -29,7 +29,7 @@ def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
         asked.append((name, recipe.train.seed, done))
         return Observer()
 
-    rows = compare(recipes, tmp_path, seeds=2, observer=observer)  # pyright: ignore[reportArgumentType]
+    rows = compare(recipes, tmp_path, seeds=2, observer=observer).rows  # pyright: ignore[reportArgumentType]
     assert [(r.name, r.seeds, r.attention) for r in rows] == [("quick/exact", 2, "softmax"), ("quick/first-relu", 2, rows[1].attention)]
     assert rows[0].test_top1.count == 2
     assert rows[0].test_top1.sd is not None
@@ -39,7 +39,7 @@ def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
     assert rows[0].kept > 0
     assert [done for *_, done in asked] == [False] * 4
     asked.clear()
-    again = compare(recipes, tmp_path, seeds=2, observer=observer)  # pyright: ignore[reportArgumentType]
+    again = compare(recipes, tmp_path, seeds=2, observer=observer).rows  # pyright: ignore[reportArgumentType]
     assert [done for *_, done in asked] == [True] * 4
     assert [r.test_top1 for r in again] == [r.test_top1 for r in rows]
     runs = list_runs(tmp_path)
@@ -53,12 +53,12 @@ def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
 
 def test_folds(tmp_path: Path) -> None:
     recipes = dict([quick("quick/exact")])
-    (row,) = compare(recipes, tmp_path, folds=3)  # pyright: ignore[reportArgumentType]
+    (row,) = compare(recipes, tmp_path, folds=3).rows  # pyright: ignore[reportArgumentType]
     assert (row.seeds, row.folds, len(set(row.folders))) == (1, 3, 3)
     assert row.val_top1 is not None
     assert (row.val_top1.count, row.test_top1.count) == (3, 3)
     assert sorted(run.recipe.data.fold for run in list_runs(tmp_path)) == [0, 1, 2]
-    columns, (cells,), notes = comparison([row])
+    columns, (cells,), notes = comparison(Comparison([row]))
     assert cells[columns.index("validation %")] == str(row.val_top1)
     assert "3 folds" in notes[0]
 

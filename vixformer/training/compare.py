@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,10 +15,13 @@ import torch
 from vixformer.backbones.base import from_pretrained
 from vixformer.config import Recipe
 from vixformer.measure.latency import Timing, interleaved
+from vixformer.results.files import write_json
 from vixformer.results.runs import BEST, SUMMARY, Spread, column, data_digest, folder_of, read_run
+from vixformer.training.budget import Cut, cut, probe
 from vixformer.training.loop import Observer, train
 
 TIMED_BATCH = 64
+BUDGETS = "budgets.json"
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,15 @@ class Row:
     folders: tuple[Path, ...]
 
 
+@dataclass(frozen=True)
+class Comparison:
+    rows: list[Row]
+    cut: Cut | None = None
+    """What a budget allowed."""
+    not_run: tuple[str, ...] = ()
+    """Runs that a budget left no time for."""
+
+
 def compare(
     recipes: dict[str, Recipe],
     out: str | Path,
@@ -46,24 +61,56 @@ def compare(
     seeds: int = 1,
     folds: int | None = None,
     again: bool = False,
+    budget: float | None = None,
     observer: Callable[[str, Recipe, bool], Observer] | None = None,
-) -> list[Row]:
-    """Train what is not there yet, then measure all together. `observer(name, recipe, done)` is asked for one before each run."""
+) -> Comparison:
+    """Train what is not there yet, then measure all together. `observer(name, recipe, done)` is asked for one before each run.
+
+    `budget` is seconds for everything: all recipes are cut alike, to what a probe says will fit, and what still does not is not run.
+    """
     out = Path(out)
+    began = time.perf_counter()
+    limits = None if budget is None else _cut(recipes, out, seeds * (folds or 1), budget)
+    if limits is not None:
+        recipes = {name: limits.applied(recipe) for name, recipe in recipes.items()}
     folders: dict[str, list[Path]] = {name: [] for name in recipes}
     digests: dict[Any, str] = {}
-    for name, recipe in ((name, planned) for name, r in recipes.items() for planned in _plan(r, seeds, folds)):
+    not_run: list[str] = []
+    longest = 0.0
+    # seed by seed, so that if time runs out all recipes have as many
+    plans = [[(name, planned) for planned in _plan(recipe, seeds, folds)] for name, recipe in recipes.items()]
+    for name, recipe in (run for round_ in zip(*plans, strict=True) for run in round_):
         key = (recipe.data.name, recipe.data.root, recipe.data.resize)
         if key not in digests:
             source = recipe.data.source()
             digests[key] = data_digest(source.read("train"), source.read("test"))
         folder = folder_of(out, name, recipe, digests[key])
-        folders[name].append(folder)
         done = (folder / SUMMARY).exists() and not again
-        watching = observer(_label(name, recipe, seeds), recipe, done) if observer else Observer()
+        label = _label(name, recipe, seeds)
+        if not done and budget is not None and time.perf_counter() - began + longest > max(budget, longest):
+            not_run.append(label)
+            continue
+        watching = observer(label, recipe, done) if observer else Observer()
         if not done:
+            run_began = time.perf_counter()
             train(recipe, folder, resume=not again, observer=watching)
-    return _rows(folders, seeds, folds)
+            longest = max(longest, time.perf_counter() - run_began)
+        folders[name].append(folder)
+    return Comparison(_rows({name: paths for name, paths in folders.items() if paths}, folds), limits, tuple(not_run))
+
+
+def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float) -> Cut:
+    """Measured once: asked the same again, what was chosen stays, so that what was trained is found."""
+    asked = hashlib.sha256(json.dumps([{n: r.to_dict() for n, r in recipes.items()}, runs_each, budget]).encode()).hexdigest()[:16]
+    path = out / BUDGETS
+    known = json.loads(path.read_text()) if path.exists() else {}
+    if asked not in known:
+        began = time.perf_counter()
+        probes = [probe(recipe) for recipe in recipes.values()]
+        known[asked] = vars(cut(list(recipes.values()), probes, runs_each, budget - (time.perf_counter() - began)))
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(path, known)
+    return Cut(**known[asked])
 
 
 def _plan(recipe: Recipe, seeds: int, folds: int | None) -> Iterator[Recipe]:
@@ -82,7 +129,7 @@ def _label(name: str, recipe: Recipe, seeds: int) -> str:
     return name + seed + ("" if recipe.data.folds is None else f", fold {recipe.data.fold + 1} of {recipe.data.folds}")
 
 
-def _rows(folders: dict[str, list[Path]], seeds: int, folds: int | None) -> list[Row]:
+def _rows(folders: dict[str, list[Path]], folds: int | None) -> list[Row]:
     models: dict[str, Any] = {name: from_pretrained(paths[0] / BEST) for name, paths in folders.items()}
     images = {name: torch.randn(TIMED_BATCH, m.config.in_chans, *m.img_size) for name, m in models.items()}
     with torch.inference_mode():
@@ -97,7 +144,7 @@ def _rows(folders: dict[str, list[Path]], seeds: int, folds: int | None) -> list
             Row(
                 name=name,
                 attention=first["attention"],
-                seeds=seeds,
+                seeds=len({s["seed"] for s in summaries}),
                 folds=folds,
                 parameters=first["parameters"],
                 test_top1=test,

@@ -1,0 +1,73 @@
+"""Every table of the five documents is a set of recipes, and every recipe works."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from vixformer import list_recipes, load_recipe
+from vixformer.config import read_recipe
+from vixformer.data.base import DataSet, Images
+from vixformer.training.optim import learning_rate, make_optimizer
+
+REPORTED = Path(__file__).parents[2] / "docs/results/reported"
+CLASSES = {"cifar100": 100, "tiny-imagenet": 200, "synthetic": 1000}
+
+
+def reported(document: str) -> list[str]:
+    return [row["recipe"] for row in csv.DictReader((REPORTED / f"{document}.csv").read_text().splitlines())]
+
+
+@pytest.mark.parametrize(
+    ("document", "counts"),
+    [
+        ("fast-attention", {f"fast-attention/exp{i}": 4 for i in range(1, 10)}),
+        ("cifar-kernels", {"cifar-kernels": 15}),
+        ("linear-tests", {"linear-tests/mnist": 9, "linear-tests/cifar10": 9}),
+        ("hybrid", {"hybrid/mnist": 41, "hybrid/cifar10": 49, "hybrid/imagenet": 9}),
+        ("xformers", {"xformers/cifar10": 38, "xformers/tiny-imagenet": 24}),
+    ],
+)
+def test_every_row_of_every_table_has_a_recipe(document: str, counts: dict[str, int]) -> None:
+    rows = reported(document)
+    assert Counter(name.rpartition("/")[0] for name in rows) == counts
+    later = {name for name in rows if name.endswith("-from-checkpoint")}  # two a data set, which conversion makes
+    assert len(later) == (4 if document == "linear-tests" else 0)
+    assert set(rows) - later <= set(list_recipes())
+
+
+def test_beyond_the_tables() -> None:
+    assert len(list_recipes("linear-tests/cifar100/*")) == 12
+    assert len(list_recipes("linear-tests/mnist/performer-*")) == 8  # the ablation: two kernels, four numbers of features
+    assert len(list_recipes("hybrid/imagenet16/*")) == 9
+    assert {"hybrid/mnist/first-relu-8", "xformers/cifar10/vip-softmax", "cifar-kernels/vit-pretrained"} <= set(list_recipes())
+
+
+@pytest.mark.parametrize("name", list_recipes())
+def test_a_recipe_builds_steps_and_survives_json(name: str, tmp_path: Path) -> None:
+    recipe = load_recipe(name)
+    (tmp_path / "recipe.json").write_text(recipe.to_json())
+    assert read_recipe(tmp_path / "recipe.json") == recipe
+    shape = DataSet.member(recipe.data.name).shape
+    classes = tuple(map(str, range(CLASSES.get(recipe.data.name, 10))))
+    images = Images.all(torch.randint(256, (2, *shape), dtype=torch.uint8), torch.tensor([0, 1]), classes)
+    torch.manual_seed(0)
+    model: Any = recipe.build(images)
+    side = recipe.data.resize or shape[1]
+    optimizer = make_optimizer(model, recipe.train)
+    scores = model.train()(torch.randn(2, shape[0], side, side))
+    assert scores.shape == (2, len(classes))
+    F.cross_entropy(scores, images.labels).backward()
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate(recipe.train, 0.5)
+    before = model.head.state_dict()
+    before = {key: value.clone() for key, value in before.items()}
+    optimizer.step()
+    assert all(p.isfinite().all() for p in model.parameters())
+    assert any(not torch.equal(value, before[key]) for key, value in model.head.state_dict().items())

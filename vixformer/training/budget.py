@@ -1,0 +1,113 @@
+"""How much of several recipes fits into a given time: fewer epochs, then less of the data, the same for all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from vixformer.config import Recipe
+from vixformer.training.loop import load_parts, pick_device
+from vixformer.training.optim import make_optimizer
+
+LEAST_EPOCHS = 4
+"""Below that, less data rather than fewer epochs: a rate that rises and falls needs some time."""
+SMALLEST = 0.01
+"""The least part of the data that is worth training on."""
+AROUND = 3.0
+"""Seconds of a run that are neither training nor evaluation."""
+STEPS = 3
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Seconds an image, measured, and how many images a whole run would see."""
+
+    train_image: float
+    evaluated_image: float
+    train_images: int
+    val_images: int
+    test_images: int
+
+    def seconds(self, epochs: int, fraction: float) -> float:
+        an_epoch = self.train_images * self.train_image + self.val_images * self.evaluated_image
+        return epochs * fraction * an_epoch + self.test_images * self.evaluated_image + AROUND
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What all recipes are cut to."""
+
+    epochs: int
+    fraction: float
+
+    def applied(self, recipe: Recipe) -> Recipe:
+        """Schedules keep their shape. The test set is read at the end only: every epoch would take a large part of the time."""
+        train = recipe.train
+        share = self.epochs / train.epochs
+        shorter = replace(
+            train,
+            epochs=self.epochs,
+            warmup=train.warmup * share,
+            step_every=max(1, round(train.step_every * share)),
+            restart_every=max(1, round(train.restart_every * share)),
+            track_test=False,
+        )
+        return replace(recipe, train=shorter, data=replace(recipe.data, fraction=recipe.data.fraction * self.fraction))
+
+
+def probe(recipe: Recipe) -> Probe:
+    """A few steps and a batch in evaluation, timed."""
+    device = pick_device(recipe.train.device)
+    parts = load_parts(recipe, device)
+    torch.manual_seed(0)
+    model: Any = recipe.build(parts.test.images).to(device)
+    optimizer = make_optimizer(model, recipe.train)
+    precision: torch.dtype = getattr(torch, recipe.train.precision)
+    lower = torch.autocast(device.type, dtype=precision, enabled=precision != torch.float32)
+    generator = torch.Generator().manual_seed(0)
+    batches = parts.train.batches(parts.train.order(generator)[: (1 + STEPS) * recipe.train.batch_size], generator)
+    times: list[float] = []
+    for images, labels in batches:
+        began = time.perf_counter()
+        with lower:
+            scores = model(images)
+        loss = F.cross_entropy(scores.float(), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        loss.item()
+        times.append((time.perf_counter() - began) / len(labels))
+    images, _ = next(parts.test.plain())
+    began = time.perf_counter()
+    with torch.inference_mode(), lower:
+        model.eval()(images).sum().item()
+    look = (time.perf_counter() - began) / len(images)
+    val = 0 if parts.val is None else len(parts.val.images)
+    return Probe(min(times[1:] or times), look, len(parts.train.images), val, len(parts.test.images))
+
+
+def cut(recipes: Sequence[Recipe], probes: Sequence[Probe], runs_each: int, seconds: float) -> Cut:
+    """The most epochs, at most those of the shortest recipe, with all of the data, or few with as much of it as the time allows."""
+
+    def needed(epochs: int, fraction: float) -> float:
+        return runs_each * sum(p.seconds(epochs, fraction) for p in probes)
+
+    epochs = min(recipe.train.epochs for recipe in recipes)
+    while epochs > LEAST_EPOCHS and needed(epochs, 1.0) > seconds:
+        epochs -= 1
+    if needed(epochs, 1.0) <= seconds:
+        return Cut(epochs, 1.0)
+    base = needed(epochs, 0.0)
+    fraction = (seconds - base) / (needed(epochs, 1.0) - base)
+    if fraction < SMALLEST:
+        least = needed(epochs, SMALLEST)
+        raise ValueError(
+            f"{len(recipes)} recipes, {runs_each} runs each, need at least {least / 60:.0f} minutes for {epochs} epochs of {SMALLEST:.0%} "
+            f"of the data: give --budget {least / 60 + 1:.0f}m, or fewer recipes or seeds"
+        )
+    return Cut(epochs, round(fraction, 3))
