@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -105,9 +106,9 @@ def cut(recipes: Sequence[Recipe], probes: Sequence[Probe], runs_each: int, seco
     base = needed(epochs, 0.0)
     fraction = (seconds - base) / (needed(epochs, 1.0) - base)
     if fraction < SMALLEST:
-        least = needed(epochs, SMALLEST)
+        least = math.ceil(needed(epochs, SMALLEST) / 60)
         raise ValueError(
-            f"{len(recipes)} recipes, {runs_each} runs each, need at least {least / 60:.0f} minutes for {epochs} epochs of {SMALLEST:.0%} "
-            f"of the data: give --budget {least / 60 + 1:.0f}m, or fewer recipes or seeds"
+            f"{len(recipes)} recipes, {runs_each} runs each, need at least {least} minutes for {epochs} epochs of {SMALLEST:.0%} "
+            f"of the data: give --budget {least + 1}m, or fewer recipes or seeds"
         )
     return Cut(epochs, round(fraction, 3))

@@ -1,0 +1,75 @@
+"""A budget cuts all recipes alike, and what it leaves no time for is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.results.test_runs import quick
+from vixformer import load_recipe
+from vixformer.config import Recipe
+from vixformer.results.runs import list_runs
+from vixformer.terminal import comparison
+from vixformer.training import compare as comparing
+from vixformer.training.budget import AROUND, LEAST_EPOCHS, Cut, Probe, cut, probe
+
+SLOW = Probe(train_image=1e-3, evaluated_image=5e-4, train_images=9000, val_images=1000, test_images=2000)
+FAST = replace(SLOW, train_image=5e-4)
+
+
+def test_fewer_epochs_then_less_data() -> None:
+    recipes = [
+        replace(r, train=replace(r.train, epochs=e)) for e, r in ((20, load_recipe("quick/exact")), (30, load_recipe("quick/fourier")))
+    ]
+    an_epoch, at_the_end = 9 + 0.5 + 4.5 + 0.5, 2 * (1 + AROUND)
+    assert cut(recipes, [SLOW, FAST], 1, 1e6) == Cut(20, 1.0)  # never more than the shortest asks for
+    assert cut(recipes, [SLOW, FAST], 1, 10 * an_epoch + at_the_end) == Cut(10, 1.0)
+    assert cut(recipes, [SLOW, FAST], 2, 2 * (10 * an_epoch + at_the_end)) == Cut(10, 1.0)
+    few = cut(recipes, [SLOW, FAST], 1, 1 * an_epoch + at_the_end)
+    assert few == Cut(LEAST_EPOCHS, 1 / LEAST_EPOCHS)
+    with pytest.raises(ValueError, match=r"2 recipes, 3 runs each, need at least 1 minutes .* give --budget 2m"):
+        cut(recipes, [SLOW, FAST], 3, 20)
+
+
+def test_a_cut_recipe_keeps_its_shape() -> None:
+    recipe = load_recipe("fast-attention/exp1/vit")
+    less = Cut(7, 0.5).applied(recipe)
+    assert (less.train.epochs, less.train.restart_every, less.data.fraction, less.train.track_test) == (7, 1, 0.5, False)
+    assert (less.model, less.train.lr) == (recipe.model, recipe.train.lr)
+    calm = Cut(10, 1.0).applied(load_recipe("cifar-kernels/gelu-2"))
+    assert calm.train.warmup == 0.5
+    assert Cut(10, 1.0).applied(load_recipe("cifar-kernels/relu")).train.step_every == 1
+
+
+def test_a_probe_measures() -> None:
+    _, recipe = quick("quick/exact")
+    assert isinstance(recipe, Recipe)
+    found = probe(recipe)
+    assert (found.train_images, found.val_images, found.test_images) == (180, 20, 2000)
+    assert 0 < found.evaluated_image < found.train_image < 1
+
+
+def test_compare_with_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = dict(quick(name) for name in ("quick/exact", "quick/fourier"))
+    recipes = {n: replace(r, train=replace(r.train, epochs=3)) for n, r in recipes.items()}  # pyright: ignore
+    found = comparing.compare(recipes, tmp_path, seeds=2, budget=60.0)
+    assert (found.cut, found.not_run, [r.seeds for r in found.rows]) == (Cut(3, 1.0), (), [2, 2])
+    assert "The budget gave every model 3 epochs and all of the training images" in comparison(found)[2][2]
+
+    def not_again(recipe: Recipe) -> Probe:
+        raise AssertionError("what was chosen stays")
+
+    monkeypatch.setattr(comparing, "probe", not_again)
+    assert len(comparing.compare(recipes, tmp_path, seeds=2, budget=60.0).rows) == 2
+    assert len(list_runs(tmp_path)) == 4
+
+
+def test_what_the_budget_leaves_no_time_for_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = dict(quick(name) for name in ("quick/exact", "quick/fourier"))
+    monkeypatch.setattr(comparing, "_cut", lambda *_: Cut(1, 1.0))  # a probe that was too hopeful
+    found = comparing.compare(recipes, tmp_path, seeds=2, budget=1e-3)  # pyright: ignore[reportArgumentType]
+    assert [r.name for r in found.rows] == ["quick/exact"]
+    assert found.not_run == ("quick/fourier, seed 0", "quick/exact, seed 1", "quick/fourier, seed 1")
+    assert "Not run, for want of time: quick/fourier, seed 0; quick/exact" in comparison(found)[2][-1]
