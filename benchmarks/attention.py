@@ -16,11 +16,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from benchmarks.page import processor, put
+from benchmarks.page import put
 from benchmarks.peers import DIM, HEADS, M, peer_of
 from vixformer import create_attention, list_attentions
 from vixformer.measure.cost import bytes_kept
 from vixformer.measure.latency import Timing, interleaved
+from vixformer.measure.machine import processor
 
 SHAPES = ((64, 65), (8, 785), (4, 1025), (1, 4097))
 RELU, SOFTMAX = f"performer(kernel=relu, features={M})", f"performer(kernel=softmax, features={M})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from pathlib import Path
 
 
@@ -13,10 +12,3 @@ def put(page: Path, marker: str, table: str) -> None:
     if not found or not ended:
         raise ValueError(f"{page} has no <!-- {marker} --> ... <!-- end --> to put the table in")
     page.write_text(f"{before}{found}\n{table}\n{ended}{after}")
-
-
-def processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

@@ -17,12 +17,13 @@ from unittest.mock import patch
 import torch
 import torch.nn.functional as F
 
-from benchmarks.page import processor, put
+from benchmarks.page import put
 from vixformer import load_recipe
 from vixformer.attention.softmax import Softmax
 from vixformer.blocks import mlp
 from vixformer.measure.cost import bytes_kept
 from vixformer.measure.latency import Timing, interleaved
+from vixformer.measure.machine import processor
 from vixformer.measure.memory import Job, Peak, peak_memory
 from vixformer.training.allocator import keep_freed_memory
 

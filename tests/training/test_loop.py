@@ -22,8 +22,9 @@ from vixformer.config import Data, Recipe, Train
 from vixformer.measure.accuracy import evaluate
 from vixformer.results.files import read_tensors, write_tensors, write_text
 from vixformer.training import loop
-from vixformer.training.loop import NotFiniteError, load_parts, train
+from vixformer.training.loop import NotFiniteError, Observer, load_parts, train
 from vixformer.training.optim import learning_rate, make_optimizer
+from vixformer.training.state import State
 
 
 def tiny(**options: Any) -> Recipe:
@@ -313,3 +314,27 @@ def test_two_epochs_of_the_hybrid_recipes(name: str, least: float) -> None:
 
     recipe = load_recipe(name)
     assert train(replace(recipe, train=replace(recipe.train, epochs=2, track_test=False))).test_top1 >= least
+
+
+def test_start_from_a_trained_model(tmp_path: Path) -> None:
+    first = train(tiny(attention="softmax"), out=tmp_path / "first")
+    begun: list[dict[str, torch.Tensor]] = []
+
+    class Look(Observer):
+        def batch_done(self, state: State, loss: float) -> None:
+            begun.append({name: p.detach().clone() for name, p in state.model.named_parameters()})
+
+    recipe = tiny(attention="performer(kernel=relu, features=8)", weights=str(tmp_path / "first"), lr=1e-9, epochs=1)
+    train(recipe, observer=Look())
+    for name, p in first.model.named_parameters():  # projections, MLPs, positions and head: all but the attention's own
+        assert torch.allclose(begun[0][name], p, atol=1e-5), name
+    with pytest.raises(ValueError, match=r"train.weights must be a run or a model's folder: PATH/config.json is not a model's"):
+        train(tiny(weights="PATH"))
+    other = tiny(weights=str(tmp_path / "first"))
+    with pytest.raises(ValueError, match=r"no block of .* fits this model"):
+        train(
+            replace(
+                other,
+                model=replace(other.model, embed_dim=8),  # pyright: ignore[reportCallIssue]
+            )
+        )

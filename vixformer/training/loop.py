@@ -23,6 +23,7 @@ from vixformer.data.base import Images
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
 from vixformer.measure import footprint
 from vixformer.measure.accuracy import Scores, evaluate
+from vixformer.measure.machine import machine
 from vixformer.results.files import write_json, write_text
 from vixformer.results.runs import BEST, HISTORY, LAST, RECIPE, SUMMARY
 from vixformer.training.allocator import keep_freed_memory
@@ -292,6 +293,7 @@ class _Run:
             "seconds_in_all": train_seconds + sum(r["evaluation_seconds"] for r in history),
             "test_seconds": test_seconds,
             **self._costs(),
+            "machine": machine(self.device),
             **{f"val_{k}": history[best].get(f"val_{k}") for k in ("loss", "top1", "top5")},
             **_prefixed("test", scores),
             "per_class": scores.per_class(self.parts.classes),
