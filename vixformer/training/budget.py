@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from vixformer.config import Recipe
+from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.loop import load_parts, pick_device
 from vixformer.training.optim import make_optimizer
 
@@ -21,7 +22,9 @@ SMALLEST = 0.01
 """The least part of the data that is worth training on."""
 AROUND = 3.0
 """Seconds of a run that are neither training nor evaluation."""
-STEPS = 3
+STEPS = 8
+SLACK = 1.15
+"""How much longer than the fastest a step takes."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ class Cut:
 
 
 def probe(recipe: Recipe) -> Probe:
-    """A few steps and a batch in evaluation, timed."""
+    """A few steps and batches in evaluation, the fastest of each: the first ones find memory cold."""
+    keep_freed_memory()
     device = pick_device(recipe.train.device)
     parts = load_parts(recipe, device)
     torch.manual_seed(0)
@@ -71,7 +75,7 @@ def probe(recipe: Recipe) -> Probe:
     precision: torch.dtype = getattr(torch, recipe.train.precision)
     lower = torch.autocast(device.type, dtype=precision, enabled=precision != torch.float32)
     generator = torch.Generator().manual_seed(0)
-    batches = parts.train.batches(parts.train.order(generator)[: (1 + STEPS) * recipe.train.batch_size], generator)
+    batches = parts.train.batches(parts.train.order(generator)[: STEPS * recipe.train.batch_size], generator)
     times: list[float] = []
     for images, labels in batches:
         began = time.perf_counter()
@@ -84,12 +88,14 @@ def probe(recipe: Recipe) -> Probe:
         loss.item()
         times.append((time.perf_counter() - began) / len(labels))
     images, _ = next(parts.test.plain())
-    began = time.perf_counter()
-    with torch.inference_mode(), lower:
-        model.eval()(images).sum().item()
-    look = (time.perf_counter() - began) / len(images)
+    looks: list[float] = []
+    for _ in range(STEPS):
+        began = time.perf_counter()
+        with torch.inference_mode(), lower:
+            model.eval()(images).sum().item()
+        looks.append((time.perf_counter() - began) / len(images))
     val = 0 if parts.val is None else len(parts.val.images)
-    return Probe(min(times[1:] or times), look, len(parts.train.images), val, len(parts.test.images))
+    return Probe(SLACK * min(times), SLACK * min(looks), len(parts.train.images), val, len(parts.test.images))
 
 
 def cut(recipes: Sequence[Recipe], probes: Sequence[Probe], runs_each: int, seconds: float) -> Cut:
