@@ -20,15 +20,17 @@ from vixformer.version import __version__
 def models(args: Sequence[str]) -> None:
     """list the models, with their size for one image"""
     read(Nothing, args, "models")
-    from vixformer.measure.cost import model_cost
+    import torch
+
+    from vixformer.measure.cost import most_tokens, multiply_adds, one_image, parameters
     from vixformer.models import create_model, list_models
 
     rows = []
     for name in list_models():
-        model = create_model(name)
-        cost = model_cost(model)
-        size = f"{model.img_size[0]} x {model.img_size[1]}"
-        rows.append((name, size, *map(count, (cost.tokens, cost.parameters.all, cost.parameters.modules, cost.multiply_adds))))
+        with torch.device("meta"):  # sizes without weights
+            model = create_model(name)
+        size, image, found = f"{model.img_size[0]} x {model.img_size[1]}", one_image(model), parameters(model)
+        rows.append((name, size, *map(count, (most_tokens(model), found.all, found.modules, multiply_adds(model, image)))))
     table(("model", "image", "tokens", "parameters", "in modules", "multiply-adds"), rows)
 
 
@@ -57,7 +59,7 @@ def show(args: Sequence[str]) -> None:
     values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     model = create_model(config.owner.name, **values)
     cost = model_cost(model)
-    say(f"{name}: {model.attention_expression()}")
+    say(f"{name}: {model.attention_expression()}" + (f"; between stages: {config.shrink}" if hasattr(config, "shrink") else ""))
     columns = ("layer", "attention", "tokens", "parameters", "multiply-adds", "of the mechanism", "kept for backward")
     table(
         columns,

@@ -109,5 +109,5 @@ def _wanted(error: Any) -> str:
     if error["type"] == "literal_error":
         return error["ctx"]["expected"].replace("'", "")
     what: str = error["msg"].removeprefix("Input should be ").split(",")[0]
-    plain = {"None": "none", "a valid integer": "a whole number", "a valid number": "a number", "a valid tuple": "a pair of them"}
+    plain = {"None": "none", "a valid integer": "a whole number", "a valid number": "a number", "a valid tuple": "a row of them"}
     return plain.get(what, what)

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.attention.cases import WORDS, distance
-from vixformer import create_model, from_pretrained
+from vixformer import create_model, from_pretrained, load_recipe
+from vixformer.attention.base import Mechanism
 from vixformer.backbones.base import Backbone
 from vixformer.blocks.positions import NoPositions
 
@@ -99,6 +101,11 @@ def test_compiles_with_inductor(name: str) -> None:
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
+def test_a_batch_of_none() -> None:
+    for name in ("levit", "cct", "pit"):
+        assert small(name).eval()(torch.randn(0, 3, 32, 32)).shape == (0, 10)
+
+
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("size", [28, 32, 64, 72, 224, (32, 48)])
 @pytest.mark.parametrize("channels", [1, 3])
@@ -141,7 +148,18 @@ def test_one_pattern_a_stage(name: str, tmp_path: Path) -> None:
         ("levit", dict(shrink="fourier"), "shrink needs a mechanism with q and k, not fourier"),
         ("levit", dict(num_heads=(2,)), "dims has 2 stages and num_heads 1"),
         ("cvt", dict(depths=(1,)), "dims has 2 stages and depths 1"),
-        ("cvt", dict(pos="rope", kv_stride=2), 'pos="rope" needs heads of one width in all stages and kv_stride=1'),
+        ("cvt", dict(pos="rope", kv_stride=2), 'pos="rope" needs as many keys as queries: use kv_stride=1'),
+        ("cvt", dict(attention="performer(causal=true)", kv_stride=2), "performer needs as many keys as queries"),
+        ("cvt", dict(paddings=(1,)), "dims has 2 stages and paddings 1"),
+        ("cvt", dict(proj="linear", scale="width"), 'scale go with proj="conv"'),
+        ("cvt", dict(dims=()), "dims must be"),
+        ("levit", dict(shrink="softmax | performer"), "shrink is one mechanism"),
+        ("levit", dict(shrink="nystrom"), "nystrom needs as many keys as queries"),
+        ("levit", dict(stem="channel-pixels", patch_size=1), "puts several tokens on each place, which this model cannot do"),
+        ("pit", dict(stem="channel-pixels", patch_size=1), "puts several tokens on each place, which this model cannot do"),
+        ("vit", dict(stem_act="relu"), 'stem_norm and stem_act go with stem="conv"'),
+        ("vit", dict(stem="resnet", stem_norm=True), 'leave them out for stem="resnet"'),
+        ("cct", dict(pool_padding=2), "pool_padding must be at most half of pool_kernel, 3, not 2"),
         ("cvt", dict(pos="rope2d", num_heads=(1, 1)), "needs heads of one width"),
         ("cvt", dict(proj="linear", kv_stride=2), 'go with proj="conv"'),
         ("pit", dict(num_heads=(2,)), "depths has 2 stages and num_heads 1"),
@@ -169,24 +187,119 @@ def test_one_token_makes_every_attention_the_same() -> None:
             model(torch.randn(1, 3, 40, 40))
 
 
-def test_a_bias_for_every_distance() -> None:
+@pytest.mark.parametrize("name", ["levit", "vit", "pit", "cct", "cvt", "convtoken-grid"])
+def test_a_bias_for_every_distance(name: str) -> None:
+    """Of LeViT's layers by one option, of any other model's by `softmax(bias=true)`."""
     torch.manual_seed(0)
-    model = small("levit", attention_bias=True).eval()
+    options: dict[str, Any] = dict(attention_bias=True) if name == "levit" else dict(attention="softmax(bias=true)")
+    model = small(name, **options).eval()
     cores = [m for m in model.modules() if getattr(m, "distances", None) is not None]
-    assert len(cores) == 3  # two blocks and the attention between stages
+    assert len(cores) == {"levit": 3, "convtoken-grid": 1}.get(name, 2)  # in LeViT the attention between stages too
+    x = images(model)
     with torch.no_grad():
-        before = model(images(model))
+        before = model(x)
         for core in cores:
             torch.nn.init.normal_(core.distances)
-            q, k, v = torch.randn(2, 2, 64, 16), torch.randn(2, 2, 64, 16), torch.randn(2, 2, 64, 16)
-            if core.shape.num_tokens == 64 and core.shape.num_heads == 2:
-                assert distance(core(q, k, v), core.reference(q, k, v)) <= 1e-5
-                bias = core._bias(q, k)
-                assert bias[0, 9, 10] == bias[0, 10, 9] == core.distances[0, 1]  # one column apart
-                assert bias[1, 0, 17] == core.distances[1, 2 * 8 + 1]  # two rows and a column
-    assert not torch.allclose(model(images(model)), before)
-    with pytest.raises(ValueError, match="built for a grid of 8 x 8 and got 256 tokens"):
-        model(torch.randn(1, 3, 64, 64))
+        assert not torch.allclose(model(x), before, atol=1e-3)
+        core, (height, width) = cores[0], cores[0].shape.grid
+        q, k, v = torch.randn(3, 2, core.shape.num_heads, core.shape.num_tokens, core.shape.head_dim)
+        assert distance(core(q, k, v), core.reference(q, k, v)) <= 1e-5
+        bias, front = core._bias(q, k), core.shape.num_tokens - height * width
+        place = lambda row, column: front + row * width + column  # noqa: E731
+        assert bias[0, place(1, 1), place(1, 2)] == bias[0, place(1, 2), place(1, 1)] == core.distances[0, 1]  # one column apart
+        assert bias[-1, place(0, 0), place(2, 1)] == core.distances[-1, 2 * width + 1]  # two rows and a column
+        assert (bias[:, :front] == 0).all()
+        assert (bias[:, :, :front] == 0).all()
+    other = torch.randn(1, 3, 2 * model.img_size[0], model.img_size[1] // 2)  # as many places, otherwise
+    with pytest.raises(ValueError, match=rf"built for a grid of {height} x {width} and got {2 * height} x {width // 2}"):
+        model(other)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_fewer_keys_and_wider_values(word: str) -> None:
+    """Mechanisms that cannot do with fewer keys than queries say so when the model is built; all of them take wider values."""
+    square = Mechanism.members[word.partition("(")[0]].name in ("nystrom", "focused")
+    mixes = word in ("fourier", "mlp")
+    for name, options in (("cvt", dict(kv_stride=2)), ("levit", dict(shrink=word))):
+        if square or (mixes and name == "levit"):
+            with pytest.raises(ValueError, match=r"needs as many keys as queries|needs a mechanism with q and k"):
+                small(name, word, **options)
+        else:
+            model = small(name, word if name == "cvt" else "softmax", **options)
+            model(images(model)).sum().backward()
+            assert all(p.grad is not None and (p.grad != 0).flatten(1).any(1).all() for n, p in model.named_parameters() if "core.E" in n)
+    wide = small("levit", word, value_ratio=2)
+    wide(images(wide)).sum().backward()
+    assert all(p.grad is not None for p in wide.parameters())
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_convtoken_is_what_the_document_says(after: bool) -> None:
+    """LN2(x + attention(LN1 x)), in EXP LN2(LN1 x + attention(LN1 x)), where attention over one token is two linear maps."""
+    model = small("convtoken", residual="after" if after else "before", drop_rate=0.1).eval()
+    x = images(model)
+    block = model.blocks[0]
+    with torch.no_grad():
+        token = F.relu(model.embed[0](F.max_pool2d(model.convs[:-1](x), 2).flatten(1)))
+        normed = block.norm1(token)
+        attended = block.attn.proj(block.attn.qkv(normed).chunk(3, -1)[2])
+        wanted = model.head(model.norm(block.norm2((normed if after else token) + attended)))
+        assert distance(model(x), wanted) <= 1e-5
+        dropped = model.train().embed(torch.ones(4, model.embed[0].in_features))
+    assert (dropped == 0).any()
+    best: Any = load_recipe("cifar-kernels/relu").model
+    with torch.device("meta"):
+        assert best.owner(best).embed[0].weight.shape == (960, 65_536)
+
+
+@torch.no_grad()
+def test_the_resnet_stem_is_a_resnet() -> None:
+    model = small("vit", stem="resnet", patch_size=4)
+    model(images(model))  # batch norms see something
+    stem, x = model.eval().patch_embed, images(model)
+    wanted = F.relu(F.batch_norm(F.conv2d(x, stem.first[0].weight, padding=1), *norm(stem.first[1])))
+    for block, stride in zip(stem.blocks, (2, 2, 1), strict=True):
+        body = F.relu(F.batch_norm(F.conv2d(wanted, block.body[0].weight, stride=stride, padding=1), *norm(block.body[1])))
+        body = F.batch_norm(F.conv2d(body, block.body[3].weight, padding=1), *norm(block.body[4]))
+        short = F.batch_norm(F.conv2d(wanted, block.short[0].weight, stride=stride), *norm(block.short[1]))
+        wanted = F.relu(body + short)
+    assert distance(stem(x), wanted.flatten(2).transpose(1, 2)) <= 1e-5
+
+
+def norm(module: Any) -> Any:
+    return module.running_mean, module.running_var, module.weight, module.bias
+
+
+@pytest.mark.parametrize("stem", ["conv", "resnet"])
+@pytest.mark.parametrize("stride", [1, 2, 3, 5, 7, 8, 14, 16])
+def test_any_stride_in_front(stem: str, stride: int) -> None:
+    """And every pixel of a whole patch is looked at."""
+    for name in ("vit", "pit"):
+        model = small(name, stem=stem, patch_size=stride, img_size=2 * stride + 6).eval()
+        side = (2 * stride + 6) // stride
+        assert model.grid == (side, side)
+    x = torch.randn(1, 3, 2 * stride, 2 * stride, requires_grad=True)
+    model.patch_embed(x).square().sum().backward()
+    assert (x.grad != 0).any(1).all()  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_looking_changes_nothing() -> None:
+    model = small("cvt", kv_stride=2).train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    maps = model.attention_maps(images(model))
+    assert [tuple(m.shape) for m in maps] == [(3, 1, 256, 64), (3, 2, 64, 16)]
+    assert model.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_without_weights(name: str) -> None:
+    """Sizes can be known without memory: on the meta device everything builds, runs and trains."""
+    with torch.device("meta"):
+        model = small(name, patch_size=1) if name == "vit" else small(name)
+        out = model(images(model))
+    out.sum().backward()
+    assert out.shape == (3, 10)
 
 
 def test_a_plain_cnn(tmp_path: Path) -> None:
@@ -198,3 +311,5 @@ def test_a_plain_cnn(tmp_path: Path) -> None:
     assert torch.equal(from_pretrained(tmp_path)(x), model(x))
     with pytest.raises(ValueError, match="attention must be none"):
         create_model("cnn", attention="softmax")
+    with pytest.raises(ValueError, match="3 x 3 cannot be halved 2 times"):
+        model(torch.randn(1, 3, 3, 3))

@@ -75,21 +75,21 @@ def test_layers_and_model() -> None:
 
 
 @pytest.mark.parametrize("attention", [a for a in ALL if not Mechanism.members[word(a)].by_formula])
-def test_layer_costs_agree_with_the_counter(attention: str) -> None:
+def test_what_a_mechanism_declares_agrees_with_the_counter(attention: str) -> None:
     model = create_model("vit", attention=attention, depth=1, stem="linear", pool="mean")
     (layer,) = layer_costs(model)
-    grid = {"grid": model.grid} if "focused" in attention else {}
-    module = model.attentions()[0]
+    (module,) = model.attentions()
+    projections = 4 * 64 * 128 * 128 if hasattr(module, "core") else 0
+    declared = next(m for m in module.modules() if isinstance(m, Mechanism)).macs(64)
+    assert declared == pytest.approx(layer.core_multiply_adds, rel=0.01)
+    assert declared + projections == pytest.approx(layer.multiply_adds, rel=0.01)
 
-    class WithGrid(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.module = module
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.module(x, **grid)
-
-    assert layer.multiply_adds == pytest.approx(multiply_adds(WithGrid(), torch.randn(1, 64, 128)), rel=0.01)
+def test_layers_with_fewer_keys_or_wider_values() -> None:
+    layer = layer_costs(create_model("cvt", dims=(16,), depths=(1,), num_heads=(1,), kernels=(3,), strides=(2,), kv_stride=2))[0]
+    assert layer.core_multiply_adds == 2 * 256 * 64 * 16
+    wide = layer_costs(create_model("levit", value_ratio=2))[0]
+    assert wide.core_multiply_adds == (1 + 2) * 64 * 64 * 128
 
 
 def test_measuring_changes_nothing() -> None:

@@ -24,6 +24,10 @@ class Shape:
     num_tokens: int | None = None
     grid: Grid | None = None
     """The places that the tokens of an image lie on, for mechanisms that learn something for each."""
+    num_keys: int | None = None
+    """Keys, where they are fewer than the tokens."""
+    value_dim: int | None = None
+    """Width of the values of a head, where it is not that of queries and keys."""
     shared: dict[Any, nn.Parameter] = field(default_factory=dict, compare=False, repr=False)
     """Weights that the layers of one model have in common, by key (Linformer's `share=layerwise`)."""
 
@@ -31,6 +35,9 @@ class Shape:
         if self.num_tokens is None:
             raise ValueError(f"{who} is built for a number of tokens: pass num_tokens=")
         return self.num_tokens
+
+    def keys_for(self, who: str) -> int:
+        return self.num_keys or self.tokens_for(who)
 
 
 class Mechanism(nn.Module, Configured, family="attention"):
@@ -68,6 +75,11 @@ class Core(Mechanism):
 
     `grid` is the (height, width) of the tokens that lie on one; tokens in front of them (class tokens) are N - height * width.
     """
+
+    @property
+    def square(self) -> bool:
+        """Whether it needs as many keys as queries."""
+        return getattr(self.config, "causal", False)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         raise NotImplementedError

@@ -34,9 +34,13 @@ class Focused(LinearCore, name="focused"):
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
-        k, side = shape.head_dim, config.conv
-        self.scale = nn.Parameter(torch.zeros(shape.num_heads, 1, k))
-        self.conv = None if side is None else nn.Conv2d(k, k, side, padding=side // 2, groups=k)
+        width, side = shape.value_dim or shape.head_dim, config.conv
+        self.scale = nn.Parameter(torch.zeros(shape.num_heads, 1, shape.head_dim))
+        self.conv = None if side is None else nn.Conv2d(width, width, side, padding=side // 2, groups=width)
+
+    @property
+    def square(self) -> bool:
+        return self.conv is not None or super().square
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
         y = (F.relu(x) + 1e-6) / F.softplus(self.scale.to(x.dtype))

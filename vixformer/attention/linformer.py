@@ -30,7 +30,7 @@ class Linformer(Core, name="linformer"):
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
-        n, rank = shape.tokens_for("linformer"), config.rank
+        n, rank = shape.keys_for("linformer"), config.rank
 
         def fresh(*lead: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(*lead, n, rank).uniform_(-(rank**-0.5), rank**-0.5))

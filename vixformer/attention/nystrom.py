@@ -35,9 +35,11 @@ class Nystrom(Core, name="nystrom"):
         heads, length = shape.num_heads, config.conv
         self.conv = None if length is None else nn.Conv2d(heads, heads, (length, 1), padding=(length // 2, 0), groups=heads, bias=False)
 
+    @property
+    def square(self) -> bool:
+        return True
+
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        if q.shape[-2] != k.shape[-2]:
-            raise ValueError(f"nystrom needs as many keys as queries, and there are {k.shape[-2]} and {q.shape[-2]}: use kv_stride=1")
         if v.shape[-2] <= self.config.landmarks:
             return self._local(ops.softmax_attention(q, k, v, mask), v, mask)
         if mask is None:

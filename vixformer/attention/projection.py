@@ -38,6 +38,8 @@ class ProjectionOptions:
     """Width of the tokens that come out, for `batch`; left out, that of those that go in."""
     act: str = "gelu"
     """Before the output projection, for `batch`."""
+    query_scale: float = 1.0
+    """Queries times this, for `conv`: CvT divides scores by the root of the width, not of the head's."""
 
 
 class Attention(nn.Module, Named, family="projection"):
@@ -54,6 +56,10 @@ class Attention(nn.Module, Named, family="projection"):
         super().__init__()
         self.core = core
         shape = core.shape
+        if core.square and max(options.kv_stride, options.stride) > 1:
+            raise ValueError(
+                f"{core.name} needs as many keys as queries, and here there are fewer of one: use another mechanism, or no stride"
+            )
         self.make_projections(shape, options)
         self.proj = self.make_output(shape, options)
         self.drop = nn.Dropout(options.drop)
@@ -124,7 +130,7 @@ class ConvProjection(Attention, name="conv"):
 
     def make_projections(self, shape: Shape, options: ProjectionOptions) -> None:
         inner = shape.num_heads * shape.head_dim
-        self.kv_stride = options.kv_stride
+        self.kv_stride, self.query_scale = options.kv_stride, options.query_scale
         self.keeps_grid = options.kv_stride == 1
         self.q_conv = _depthwise(shape.dim, 1)
         self.q = nn.Linear(shape.dim, inner, bias=options.qkv_bias)
@@ -144,7 +150,8 @@ class ConvProjection(Attention, name="conv"):
 
         keys = convolved(self.k_conv)
         values = keys if self.v_conv is None else convolved(self.v_conv)
-        made = self.q(convolved(self.q_conv)), self.k(keys), self.v(values)
+        queries = self.q(convolved(self.q_conv))
+        made = queries if self.query_scale == 1 else queries * self.query_scale, self.k(keys), self.v(values)
         return tuple(t.unflatten(-1, (self.core.shape.num_heads, -1)).transpose(1, 2) for t in made)  # pyright: ignore
 
     def heads(
@@ -166,8 +173,8 @@ class BatchNormProjection(Attention, name="batch"):
     def make_projections(self, shape: Shape, options: ProjectionOptions) -> None:
         inner = shape.num_heads * shape.head_dim
         self.stride = options.stride
-        self.q, self.k = (LinearNorm(shape.dim, inner, bias=False) for _ in range(2))
-        self.v = LinearNorm(shape.dim, inner * options.value_ratio, bias=False)
+        self.q, self.k = (LinearNorm(shape.dim, inner, options.qkv_bias) for _ in range(2))
+        self.v = LinearNorm(shape.dim, inner * options.value_ratio, options.qkv_bias)
 
     def make_output(self, shape: Shape, options: ProjectionOptions) -> nn.Module:
         inner = shape.num_heads * shape.head_dim * options.value_ratio
@@ -191,7 +198,7 @@ class LinearNorm(nn.Module):
         self.linear, self.norm = nn.Linear(before, after, bias=bias), nn.BatchNorm1d(after)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.linear(x).flatten(0, 1)).view(*x.shape[:2], -1)
+        return self.norm(self.linear(x).flatten(0, 1)).unflatten(0, x.shape[:2])
 
 
 def _depthwise(dim: int, stride: int) -> nn.Module:

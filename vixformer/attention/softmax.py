@@ -40,23 +40,24 @@ class Softmax(Core, name="softmax"):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         short = mask is None and not self.config.causal and self.distances is None and k.shape[-2] <= SHORT
         fast = native.exact(q, k, v) if short else None
-        return ops.softmax_attention(q, k, v, mask, self.config.causal, self._bias(q, k)) if fast is None else fast
+        return ops.softmax_attention(q, k, v, mask, self.config.causal, self._bias(q, k, grid)) if fast is None else fast
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        return ops.softmax_attention_slow(q, k, v, mask, self.config.causal, self._bias(q, k))
+        return ops.softmax_attention_slow(q, k, v, mask, self.config.causal, self._bias(q, k, grid))
 
     def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
         return ops.softmax_weights(q, k, mask, self.config.causal, self._bias(q, k))
 
-    def _bias(self, q: Tensor, k: Tensor) -> Tensor | None:
+    def _bias(self, q: Tensor, k: Tensor, grid: Grid | None = None) -> Tensor | None:
         """(H, N queries, N keys). Tokens in front of the grid have none; fewer queries than keys are every second row and column, or so."""
         if self.distances is None or self.shape.grid is None:
             return None
         (height, width), queries, keys = self.shape.grid, q.shape[-2], k.shape[-2]
         front = (self.shape.num_tokens or height * width) - height * width
         strides = [s for s in range(1, max(height, width) + 1) if -(-height // s) * -(-width // s) == queries - front]
-        if keys != front + height * width or not strides:
-            raise ValueError(f"softmax(bias=true) was built for a grid of {height} x {width} and got {keys} tokens: build it for that size")
+        if keys != front + height * width or not strides or grid not in (None, self.shape.grid):
+            got = f"{keys} tokens" if grid is None else f"{grid[0]} x {grid[1]}"
+            raise ValueError(f"softmax(bias=true) was built for a grid of {height} x {width} and got {got}: build it for that size")
         rows, columns = (torch.arange(side, device=q.device) for side in (height, width))
         down = (rows[:: strides[0], None] - rows).abs()
         across = (columns[:: strides[0], None] - columns).abs()

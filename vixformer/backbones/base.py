@@ -22,6 +22,8 @@ from vixformer.blocks.pooling import Pooling
 from vixformer.registry import Configured, checked
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
+Sizes = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+"""One number a stage, or layer."""
 ImageSize = PositiveInt | tuple[PositiveInt, PositiveInt]
 
 NO_ATTENTION = "none"
@@ -116,18 +118,26 @@ class Backbone(nn.Module, Configured, family="model"):
             seen.append((module, args[0], options))
 
         hooks = [module.register_forward_hook(note, with_kwargs=True) for module in self.attentions()]
+        training = self.training
         try:
-            self(x)
+            self.eval()(x)  # looking must not change what batch norms remember
         finally:
+            self.train(training)
             for hook in hooks:
                 hook.remove()
         return seen
 
     @torch.no_grad()
     def attention_maps(self, x: Tensor) -> list[Tensor | None]:
-        """For images, the map (B, H, N, N) of every block, None where a block has no q and k. Quadratic, so for small N."""
+        """For images, the map (B, H, N, keys) of every block, None where a block has no q and k. Quadratic, so for small N."""
         seen = self.attention_inputs(x)
-        return [module.attention_map(tokens, **options) if isinstance(module, Attention) else None for module, tokens, options in seen]
+        training = self.training
+        self.eval()
+        maps: list[Tensor | None] = [
+            module.attention_map(tokens, **options) if isinstance(module, Attention) else None for module, tokens, options in seen
+        ]
+        self.train(training)
+        return maps
 
     def attention_expression(self) -> str:
         """The layout as it was expanded, one term a layer."""

@@ -33,6 +33,8 @@ class CCT(Transformer, name="cct"):
 
         def __post_init__(self) -> None:
             super().__post_init__()
+            if 2 * self.pool_padding > self.pool_kernel:
+                raise ValueError(f"pool_padding must be at most half of pool_kernel, {self.pool_kernel}, not {self.pool_padding}")
             if not isinstance(self.conv_stride, int) and len(self.conv_stride) != self.conv_layers:
                 have = f"conv_stride has {len(self.conv_stride)} numbers and there are {self.conv_layers} conv_layers"
                 raise ValueError(f"{have}: give one number, or one a layer")

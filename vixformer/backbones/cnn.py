@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Grid
 from vixformer.attention.projection import activation
-from vixformer.backbones.base import Backbone, BackboneConfig
+from vixformer.backbones.base import Backbone, BackboneConfig, Sizes
 from vixformer.blocks.pooling import Mean
 
 
@@ -21,7 +20,7 @@ class CNN(Backbone, name="cnn"):
     class Config(BackboneConfig):
         attention: Literal["none"] = "none"
         """There is none to choose."""
-        conv_dims: tuple[PositiveInt, ...] = (64, 128, 256)
+        conv_dims: Sizes = (64, 128, 256)
         """Channels of each pair of convolutions."""
         act: str = "relu"
 
@@ -32,10 +31,7 @@ class CNN(Backbone, name="cnn"):
         super().__init__(given)
         config: Any = self.config
         widths = (config.in_chans, *config.conv_dims)
-        if min(self.img_size) < 2 ** len(config.conv_dims):
-            raise ValueError(
-                f"an image of {self.img_size[0]} x {self.img_size[1]} cannot be halved {len(config.conv_dims)} times: use a larger one"
-            )
+        self._check_size(*self.img_size)
         self.stages = nn.ModuleList(
             nn.Sequential(*_conv(before, after, config.act), *_conv(after, after, config.act), nn.MaxPool2d(2))
             for before, after in pairwise(widths)
@@ -44,8 +40,14 @@ class CNN(Backbone, name="cnn"):
         self.pool = Mean(widths[-1])
         self.head = self.make_head(config.num_classes)
 
+    def _check_size(self, height: int, width: int) -> None:
+        halvings = len(self.config.conv_dims)
+        if min(height, width) < 2**halvings:
+            raise ValueError(f"an image of {height} x {width} cannot be halved {halvings} times: use a larger one")
+
     def run(self, x: Tensor) -> Iterator[tuple[Tensor, Grid]]:
         self.check_images(x)
+        self._check_size(*x.shape[-2:])
         for stage in self.stages:
             x = stage(x)
             yield x.flatten(2).transpose(1, 2), (x.shape[-2], x.shape[-1])

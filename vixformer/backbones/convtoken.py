@@ -1,8 +1,9 @@
 """The networks of "Optimizing Image Classification on CIFAR-10": three convolutions in front of attention layers without an MLP.
 
 With `tokens="one"`, as in that work, the whole feature map goes through one linear layer to a single token. Attention over one token has
-nothing to choose from: whatever the mechanism, it returns v, and the layers are linear maps between norms. `tokens="grid"` keeps the map
-as a grid of tokens, so that attention has something to do.
+nothing to choose from: exact attention and every plain linear attention return v, so the layers are linear maps between norms, and neither
+kernel nor features matter. (Nystrom and focused attention add a convolution of v, Linformer weighs it; there is no other token either.)
+`tokens="grid"` keeps the map as a grid of tokens, so that attention has something to do.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from torch import Tensor, nn
 
 from vixformer.attention.base import Grid, Shape
 from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, activation, build_attention
-from vixformer.backbones.base import BackboneConfig, Rate
+from vixformer.backbones.base import BackboneConfig, Rate, Sizes
 from vixformer.backbones.staged import Staged, check_heads
+from vixformer.blocks.norms import NormName, make_norm
 from vixformer.blocks.pooling import Mean
 from vixformer.blocks.positions import Positions
 
@@ -26,7 +28,7 @@ class ConvToken(Staged, name="convtoken"):
     @dataclass(frozen=True, kw_only=True)
     class Config(BackboneConfig):
         tokens: Literal["one", "grid"] = "one"
-        conv_dims: tuple[PositiveInt, ...] = (64, 128, 256)
+        conv_dims: Sizes = (64, 128, 256)
         """Channels of the convolutions, each with batch norm and activation; one maximum over 2 x 2 pixels at the end."""
         embed_dim: PositiveInt = 256
         depth: PositiveInt = 1
@@ -36,6 +38,7 @@ class ConvToken(Staged, name="convtoken"):
         proj: str = "linear"
         qkv_bias: bool = True
         out_bias: bool = True
+        norm: NormName = "layer"
         residual: Literal["before", "after"] = "before"
         """Whether a layer adds what came in, or what its first norm made of that (its EXP model)."""
         pos: str = "none"
@@ -53,8 +56,7 @@ class ConvToken(Staged, name="convtoken"):
         super().__init__(given)
         config: Any = self.config
         dim, head_dim = config.embed_dim, config.head_dim or config.embed_dim // config.num_heads
-        if min(self.img_size) < 2:
-            raise ValueError(f"an image of {self.img_size[0]} x {self.img_size[1]} is too small to halve: use at least 2 x 2 pixels")
+        self._check_size(*self.img_size)
         widths = (config.in_chans, *config.conv_dims)
         layers: list[nn.Module] = []
         for before, after in pairwise(widths):
@@ -67,13 +69,13 @@ class ConvToken(Staged, name="convtoken"):
             nn.Linear(widths[-1] * (places if one else 1), dim), activation(config.act), nn.Dropout(config.drop_rate)
         )
         self.pos = Positions.member(config.pos)(dim, head_dim, self.grid, 0)
-        shape = Shape(dim, config.num_heads, head_dim, 1 if one else places)
+        shape = Shape(dim, config.num_heads, head_dim, 1 if one else places, None if one else self.grid)
         options = ProjectionOptions(config.qkv_bias, config.out_bias, config.drop_rate)
         self.blocks = nn.ModuleList(
-            PlainLayer(dim, build_attention(layer, shape, config.proj, options), config.residual == "after")
+            PlainLayer(dim, build_attention(layer, shape, config.proj, options), config.residual == "after", config.norm)
             for layer in self.layout.expand(config.depth)
         )
-        self.norm = nn.LayerNorm(dim)
+        self.norm = make_norm(config.norm, dim)
         self.pool = Mean(dim)
         self.head = self.make_head(config.num_classes)
 
@@ -81,7 +83,12 @@ class ConvToken(Staged, name="convtoken"):
     def stages(self) -> list[nn.ModuleList]:
         return [self.blocks]
 
+    def _check_size(self, height: int, width: int) -> None:
+        if min(height, width) < 2:
+            raise ValueError(f"an image of {height} x {width} is too small to halve: use at least 2 x 2 pixels")
+
     def start(self, x: Tensor) -> tuple[Tensor, Grid]:
+        self._check_size(*x.shape[-2:])
         x = self.convs(x)
         grid = (x.shape[-2], x.shape[-1])
         if self.config.tokens == "grid":
@@ -100,9 +107,9 @@ class ConvToken(Staged, name="convtoken"):
 class PlainLayer(nn.Module):
     """Attention between two norms, and no MLP."""
 
-    def __init__(self, dim: int, attn: Attention | Mixing, after: bool) -> None:
+    def __init__(self, dim: int, attn: Attention | Mixing, after: bool, norm: NormName) -> None:
         super().__init__()
-        self.norm1, self.attn, self.norm2 = nn.LayerNorm(dim), attn, nn.LayerNorm(dim)
+        self.norm1, self.attn, self.norm2 = make_norm(norm, dim), attn, make_norm(norm, dim)
         self.after = after
 
     def forward(self, x: Tensor, grid: Grid | None, rotation: Rotation | None) -> Tensor:

@@ -5,14 +5,15 @@ It knows places from its convolutions and has no positions, unless they are aske
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, ClassVar, Literal
 
-from pydantic import PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Grid, Shape
+from vixformer.backbones.base import Sizes
 from vixformer.backbones.staged import Staged, StagedConfig, check_heads
 from vixformer.blocks.block import make_blocks
 from vixformer.blocks.norms import make_norm
@@ -24,15 +25,19 @@ from vixformer.blocks.stems import after_window
 class CvT(Staged, name="cvt"):
     @dataclass(frozen=True, kw_only=True)
     class Config(StagedConfig):
-        dims: tuple[PositiveInt, ...] = (64, 128, 256)
+        dims: Sizes = (64, 128, 256)
         """Width of every stage."""
-        depths: tuple[PositiveInt, ...] = (1, 1, 2)
-        num_heads: tuple[PositiveInt, ...] = (1, 2, 4)
+        depths: Sizes = (1, 1, 2)
+        num_heads: Sizes = (1, 2, 4)
         head_dim: PositiveInt | None = None
         """Width of a head in every stage; left out, width / heads."""
-        kernels: tuple[PositiveInt, ...] = (3, 3, 3)
+        kernels: Sizes = (3, 3, 3)
         """Of the convolutions that embed."""
-        strides: tuple[PositiveInt, ...] = (2, 2, 1)
+        strides: Sizes = (2, 2, 1)
+        paddings: tuple[NonNegativeInt, ...] | None = None
+        """Of the convolutions that embed; left out, half of their kernels."""
+        scale: Literal["head", "width"] = "head"
+        """Whether scores are divided by the root of the head's width, or of the whole width, as the published sizes do; for proj="conv"."""
         proj: str = "conv"
         kv_stride: PositiveInt = 1
         """Of the convolutions that make keys and values: fewer of them than queries."""
@@ -48,15 +53,24 @@ class CvT(Staged, name="cvt"):
         def __post_init__(self) -> None:
             super().__post_init__()
             self.check_stages("dims", "depths", "num_heads", "kernels", "strides")
+            if self.paddings is not None:
+                self.check_stages("dims", "paddings")
             for dim, heads in zip(self.dims, self.num_heads, strict=True):
                 check_heads("dims", dim, heads, self.head_dim)
-            if self.proj != "conv" and (self.kv_stride > 1 or self.shared_kv):
-                raise ValueError(f'kv_stride and shared_kv go with proj="conv": leave them out for proj="{self.proj}"')
+            if self.proj != "conv" and (self.kv_stride > 1 or self.shared_kv or self.scale != "head"):
+                raise ValueError(f'kv_stride, shared_kv and scale go with proj="conv": leave them out for proj="{self.proj}"')
+            if self.pos.startswith("rope") and self.kv_stride > 1:
+                raise ValueError(f'pos="{self.pos}" needs as many keys as queries: use kv_stride=1, or pos="none"')
+            if self.pos.startswith("rope") and len(set(self.head_dims())) > 1:
+                raise ValueError(f'pos="{self.pos}" needs heads of one width in all stages: give head_dim, or use pos="none"')
+
+        def head_dims(self) -> list[int]:
+            return [self.head_dim or dim // heads for dim, heads in zip(self.dims, self.num_heads, strict=True)]
 
     variants: ClassVar[dict[str, dict[str, Any]]] = {
         name: dict(
             img_size=224, num_classes=1000, dims=dims, depths=depths, num_heads=heads, kernels=(7, 3, 3), strides=(4, 2, 2), kv_stride=2,
-            mlp_ratio=4.0, pool="cls",
+            paddings=(2, 1, 1), scale="width", mlp_ratio=4.0, pool="cls",
         )
         for name, dims, depths, heads in (
             ("cvt-13", (64, 192, 384), (1, 2, 10), (1, 3, 6)),
@@ -73,21 +87,24 @@ class CvT(Staged, name="cvt"):
         self.embeds, self.norms, self.stages = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         before, grid = config.in_chans, self.img_size
         last = len(config.dims) - 1
-        widths = [config.head_dim or dim // heads for dim, heads in zip(config.dims, config.num_heads, strict=True)]
-        if config.pos.startswith("rope") and (len(set(widths)) > 1 or config.kv_stride > 1):
-            raise ValueError(f'pos="{config.pos}" needs heads of one width in all stages and kv_stride=1: give head_dim, or use pos="none"')
+        widths = config.head_dims()
+        paddings = config.paddings or [kernel // 2 for kernel in config.kernels]
         for i, (dim, depth, heads, kernel, stride) in enumerate(
             zip(config.dims, config.depths, config.num_heads, config.kernels, config.strides, strict=True)
         ):
-            self.embeds.append(nn.Conv2d(before, dim, kernel, stride, kernel // 2))
+            self.embeds.append(nn.Conv2d(before, dim, kernel, stride, paddings[i]))
             self.norms.append(make_norm(config.norm, dim))
-            window = [(kernel, stride, kernel // 2)]
+            window = [(kernel, stride, paddings[i])]
             before, grid = dim, (after_window(grid[0], window), after_window(grid[1], window))
             if i == 0:
                 self.pos = Positions.member(config.pos)(dim, widths[0], grid, pool.prefix if last == 0 else 0)
-            tokens = grid[0] * grid[1] + (pool.prefix if i == last else 0)
-            options = config.block_options(dim, dict(kv_stride=config.kv_stride, shared_kv=config.shared_kv))
-            shape = Shape(dim, heads, widths[i], tokens)
+            prefix, places = pool.prefix if i == last else 0, grid[0] * grid[1]
+            scale = (widths[i] / dim) ** 0.5 if config.scale == "width" else 1.0
+            options = config.block_options(dim, dict(kv_stride=config.kv_stride, shared_kv=config.shared_kv, query_scale=scale))
+            shape = Shape(dim, heads, widths[i], prefix + places, grid)
+            if config.kv_stride > 1:
+                keys = [after_window(side, [(3, config.kv_stride, 1)]) for side in grid]
+                shape = replace(shape, grid=None, num_keys=prefix + keys[0] * keys[1])
             self.stages.append(make_blocks(islice(layers, depth), shape, options))
         self.cls_token = class_token(before) if pool.prefix else None
         self.norm = make_norm(config.norm, before) if config.head_norm else nn.Identity()

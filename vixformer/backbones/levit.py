@@ -18,7 +18,8 @@ from vixformer.attention.base import Grid, Shape
 from vixformer.attention.layout import parse
 from vixformer.attention.projection import Attention, Mixing, build_attention
 from vixformer.attention.softmax import Softmax
-from vixformer.backbones.staged import Staged, StagedConfig
+from vixformer.backbones.base import Sizes
+from vixformer.backbones.staged import Staged, StagedConfig, one_grid
 from vixformer.blocks.block import BlockOptions, make_blocks
 from vixformer.blocks.mlp import MLP
 from vixformer.blocks.norms import NormName
@@ -37,10 +38,10 @@ class LeViT(Staged, name="levit"):
         stem: str = "conv"
         stem_norm: bool = False
         stem_act: str | None = None
-        dims: tuple[PositiveInt, ...] = (128,)
+        dims: Sizes = (128,)
         """Width of every stage."""
-        depths: tuple[PositiveInt, ...] = (4,)
-        num_heads: tuple[PositiveInt, ...] = (4,)
+        depths: Sizes = (4,)
+        num_heads: Sizes = (4,)
         head_dim: PositiveInt = 32
         value_ratio: PositiveInt = 1
         """How much wider values are than queries and keys."""
@@ -87,9 +88,8 @@ class LeViT(Staged, name="levit"):
     def __init__(self, given: Config) -> None:
         super().__init__(given)
         config: Any = self.config
-        self.patch_embed: Stem = Stem.member(config.stem)(
-            StemOptions(config.in_chans, config.dims[0], config.patch_size, config.stem_norm, config.stem_act)
-        )
+        options = StemOptions(config.in_chans, config.dims[0], config.patch_size, config.stem_norm, config.stem_act)
+        self.patch_embed = one_grid(Stem.member(config.stem)(options))
         self.grid = grid = self.patch_embed.grid(*self.img_size)
         self.pos = Positions.member(config.pos)(config.dims[0], config.head_dim, grid, 0)
         layers = ((self._biased(layer), rate) for layer, rate in self.layers(*config.depths))
@@ -99,7 +99,7 @@ class LeViT(Staged, name="levit"):
             if i:
                 self.shrinks.append(self._shrink(before, dim, grid))
                 before, grid = dim, _shrunk(grid)
-            shape = Shape(dim, heads, config.head_dim, grid[0] * grid[1], grid)
+            shape = Shape(dim, heads, config.head_dim, grid[0] * grid[1], grid, value_dim=config.value_ratio * config.head_dim)
             self.stages.append(make_blocks(islice(layers, depth), shape, self._options(dim, value_ratio=config.value_ratio)))
         self.norm = nn.Identity()
         self.pool = Mean(before)
@@ -123,8 +123,11 @@ class LeViT(Staged, name="levit"):
     def _shrink(self, before: int, after: int, grid: Grid) -> nn.Module:
         config: Any = self.config
         layout = parse(config.shrink)
+        if len(layout.stages) > 1:
+            raise ValueError(f'shrink is one mechanism, such as softmax, for the attention between any stages, not "{config.shrink}"')
         (layer,) = layout.expand(1)
-        shape = Shape(before, max(1, before // config.head_dim), config.head_dim, grid[0] * grid[1], grid)
+        width = config.head_dim
+        shape = Shape(before, max(1, before // width), width, grid[0] * grid[1], grid, value_dim=config.shrink_ratio * width)
         options = self._options(after, value_ratio=config.shrink_ratio, stride=SHRINK, out_dim=after)
         attention = build_attention(self._biased(layer), shape, "batch", options.projection)
         if isinstance(attention, Mixing):

@@ -11,7 +11,8 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Grid, Shape
-from vixformer.backbones.staged import Staged, StagedConfig
+from vixformer.backbones.base import Sizes
+from vixformer.backbones.staged import Staged, StagedConfig, one_grid
 from vixformer.blocks.block import make_blocks
 from vixformer.blocks.norms import make_norm
 from vixformer.blocks.pooling import ClassToken, class_token, with_class_token
@@ -28,8 +29,8 @@ class PiT(Staged, name="pit"):
         stem: str = "linear"
         embed_dim: PositiveInt = 128
         """Width of the first stage; every stage doubles it."""
-        depths: tuple[PositiveInt, ...] = (2, 2)
-        num_heads: tuple[PositiveInt, ...] = (4, 8)
+        depths: Sizes = (2, 2)
+        num_heads: Sizes = (4, 8)
         """Of every stage."""
         head_dim: PositiveInt = 32
         pointwise: bool = False
@@ -67,7 +68,7 @@ class PiT(Staged, name="pit"):
             if i:
                 self.pools.append(TokenPool(dim, 2 * dim, config.pointwise))
                 dim, grid = 2 * dim, (after_window(grid[0], [POOL]), after_window(grid[1], [POOL]))
-            shape = Shape(dim, heads, config.head_dim, 1 + grid[0] * grid[1])
+            shape = Shape(dim, heads, config.head_dim, 1 + grid[0] * grid[1], grid)
             self.stages.append(make_blocks(islice(layers, depth), shape, config.block_options(dim)))
         self.norm = make_norm(config.norm, dim)
         self.pool = ClassToken(dim)
@@ -77,7 +78,7 @@ class PiT(Staged, name="pit"):
         config: Any = self.config
         options = StemOptions(config.in_chans, config.embed_dim, config.patch_size)
         if config.patch_stride in (None, config.patch_size):
-            return Stem.member(config.stem)(options)
+            return one_grid(Stem.member(config.stem)(options))
         if config.stem != "linear":
             raise ValueError(f'patch_stride goes with stem="linear": leave it out for stem="{config.stem}"')
         return OverlappingPatches(options, config.patch_stride)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
@@ -17,6 +16,7 @@ from vixformer.backbones.base import Backbone, BackboneConfig, Rate
 from vixformer.blocks.block import BlockOptions
 from vixformer.blocks.norms import NormName
 from vixformer.blocks.positions import Positions
+from vixformer.blocks.stems import Stem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,15 @@ def check_heads(name: str, dim: int, heads: int, head_dim: int | None) -> None:
         raise ValueError(f"num_heads must divide {name}: {heads} does not divide {dim}; choose another, or give head_dim")
 
 
+def one_grid(stem: Stem) -> Stem:
+    """For backbones that do something to the grid."""
+    if stem.repeats > 1:
+        raise ValueError(
+            f'stem="{stem.name}" puts several tokens on each place, which this model cannot do: use it with vit, or another stem'
+        )
+    return stem
+
+
 class Staged(Backbone):
     """A model has `stages`, each a list of blocks, says how tokens `start`, and what happens `between` stages."""
 
@@ -69,7 +78,8 @@ class Staged(Backbone):
 
     def layers(self, *depths: int) -> Iterator[tuple[Any, float]]:
         """The attention of every block of stages of these depths, and its rate of stochastic depth, which grows linearly."""
-        rates = torch.linspace(0, self.config.drop_path_rate, sum(depths)).tolist()
+        last = max(1, sum(depths) - 1)
+        rates = [self.config.drop_path_rate * i / last for i in range(sum(depths))]
         return zip(self.layout.expand(*depths), rates, strict=True)
 
     def start(self, x: Tensor) -> tuple[Tensor, Grid]:

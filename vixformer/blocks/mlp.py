@@ -37,7 +37,7 @@ def activated(act: nn.Module, hidden: Tensor, linear: nn.Module) -> Tensor:
     ReLU needs its result and not its input, so there is nothing to gain; a compiler decides for itself what to keep.
     """
     active = act(hidden)
-    small = hidden.numel() < LARGE * hidden.shape[0]
+    small = hidden.numel() < LARGE * hidden.shape[0] or hidden.is_meta
     if small or not active.requires_grad or isinstance(act, nn.ReLU) or torch.compiler.is_compiling() or transformed():
         return linear(active)
     place = active.data_ptr()

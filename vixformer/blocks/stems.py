@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,10 +28,13 @@ class Stem(nn.Module, Named, family="stem"):
     """Images (B, C, height, width) -> tokens (B, N, D), listed row by row, `repeats` grids one after the other."""
 
     repeats: int = 1
+    takes_norm_and_act: bool = False
 
     def __init__(self, options: StemOptions) -> None:
         super().__init__()
         self.options = options
+        if (options.norm or options.act is not None) and not self.takes_norm_and_act:
+            raise ValueError(f'stem_norm and stem_act go with stem="conv": leave them out for stem="{self.name}"')
 
     def grid(self, height: int, width: int) -> Grid:
         """Places for an image of this size. Pixels of an incomplete patch at the right and the bottom are not looked at."""
@@ -70,17 +72,21 @@ class LinearPatches(Stem, name="linear"):
 class ConvStem(Stem, name="conv"):
     """Three 3 x 3 convolutions to D/4, D/2 and D channels ("Vision Xformers"), with a normalisation and an activation by option.
 
-    Their strides multiply to `patch_size`, the first taking the largest share: 2 is 2, 1, 1.
+    Their strides multiply to `patch_size`, the first taking the largest share: 2 is 2, 1, 1. Windows grow with a stride above 2, so
+    that every pixel is seen.
     """
+
+    takes_norm_and_act = True
 
     def __init__(self, options: StemOptions) -> None:
         super().__init__(options)
         if options.dim % 4:
-            raise ValueError(f'stem="conv" widens to a quarter, a half and all of embed_dim, which 4 must divide, not {options.dim}')
+            raise ValueError(f'stem="conv" widens to a quarter, a half and all of its width, which 4 must divide, not {options.dim}')
         widths = (options.in_chans, options.dim // 4, options.dim // 2, options.dim)
         layers: list[nn.Module] = []
         for i, stride in enumerate(_strides(options.patch_size)):
-            layers.append(nn.Conv2d(widths[i], widths[i + 1], 3, stride=stride, padding=1))
+            kernel = _window(stride)
+            layers.append(nn.Conv2d(widths[i], widths[i + 1], kernel, stride, kernel // 2))
             if options.norm:
                 layers.append(nn.BatchNorm2d(widths[i + 1]))
             if options.act is not None:
@@ -100,7 +106,7 @@ class HalvingStem(Stem, name="levit"):
         halvings = options.patch_size.bit_length() - 1
         if 2**halvings != options.patch_size or halvings < 1 or options.dim % 2 ** (halvings - 1):
             raise ValueError(
-                f'stem="levit" halves the image and doubles its channels up to embed_dim: patch_size must be 2, 4, 8, 16 or so, not '
+                f'stem="levit" halves the image and doubles its channels up to its width: patch_size must be 2, 4, 8, 16 or so, not '
                 f"{options.patch_size}, and half of it divide {options.dim}"
             )
         widths = [options.in_chans, *(options.dim >> i for i in reversed(range(halvings)))]
@@ -123,7 +129,7 @@ class ResNetStem(Stem, name="resnet"):
     def __init__(self, options: StemOptions) -> None:
         super().__init__(options)
         if options.dim % 4:
-            raise ValueError(f'stem="resnet" widens to a quarter, a half and all of embed_dim, which 4 must divide, not {options.dim}')
+            raise ValueError(f'stem="resnet" widens to a quarter, a half and all of its width, which 4 must divide, not {options.dim}')
         quarter = options.dim // 4
         strides = _strides(options.patch_size)
         self.first = nn.Sequential(*_conv_norm(options.in_chans, quarter, 3, 1), nn.ReLU())
@@ -138,7 +144,7 @@ class ResNetStem(Stem, name="resnet"):
 class Residual(nn.Module):
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
-        self.body = nn.Sequential(*_conv_norm(before, after, 3, stride), nn.ReLU(), *_conv_norm(after, after, 3, 1))
+        self.body = nn.Sequential(*_conv_norm(before, after, _window(stride), stride), nn.ReLU(), *_conv_norm(after, after, 3, 1))
         self.short = nn.Identity() if before == after and stride == 1 else nn.Sequential(*_conv_norm(before, after, 1, stride))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -177,10 +183,12 @@ def after_window(side: int, windows: Sequence[tuple[int, int, int]]) -> int:
 
 
 def _strides(total: int) -> tuple[int, int, int]:
-    """Three strides that multiply to `total`, the largest first; none above 3, or a 3 x 3 window would leave pixels out."""
-    choices = [(a, b, c) for a in (1, 2, 3) for b in range(1, a + 1) for c in range(1, b + 1)]
-    for strides in choices:
-        if math.prod(strides) == total:
-            return strides
-    sizes = sorted({math.prod(strides) for strides in choices})
-    raise ValueError(f'stem="conv" has three strides of at most 3: patch_size must be one of {", ".join(map(str, sizes))}, not {total}')
+    """Three strides that multiply to `total`, as even as they can be, the largest first."""
+    sides = [side for side in range(1, total + 1) if total % side == 0]
+    choices = [(a, b, total // (a * b)) for a in sides for b in sides if b <= a and total % (a * b) == 0 and total // (a * b) <= b]
+    return min(choices)
+
+
+def _window(stride: int) -> int:
+    """So wide that, centred on every so manieth pixel from the first one on, it sees the last ones too."""
+    return max(3, 2 * stride - 1)

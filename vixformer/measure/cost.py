@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import FlopCounterMode
 
 from vixformer.attention.base import Mechanism
@@ -54,15 +54,16 @@ def torchsummary_bytes(model: Backbone) -> int:
     for module in model.modules():
         if module is not model and not isinstance(module, nn.Sequential | nn.ModuleList):
             module.register_forward_hook(add)
-    image = _one_image(model)
+    image = one_image(model)
     with torch.no_grad():
         model(image)
     return 4 * (image.numel() + 2 * outputs + parameters(model).modules)
 
 
-def multiply_adds(module: nn.Module, *inputs: Tensor) -> int:
+def multiply_adds(module: nn.Module, *inputs: Any, **options: Any) -> int:
     """Of one forward pass, by torch's counter, on the meta device, where it also sees fused attention; what it cannot see, as declared."""
     module = copy.deepcopy(module).to("meta").eval()
+    inputs, options = tree_map(lambda x: x.to("meta") if isinstance(x, Tensor) else x, (inputs, options))
     unseen = 0
 
     def add(mixer: Any, args: tuple[Tensor, ...], _: Tensor) -> None:
@@ -73,7 +74,7 @@ def multiply_adds(module: nn.Module, *inputs: Tensor) -> int:
         if isinstance(mixer, Mechanism) and mixer.by_formula:
             mixer.register_forward_hook(add)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        module(*(x.to("meta") for x in inputs))
+        module(*inputs, **options)
     return counter.get_total_flops() // 2 + unseen
 
 
@@ -115,7 +116,7 @@ class LayerCost:
     multiply_adds: int
     """Of the attention with its projections, an image."""
     core_multiply_adds: int
-    """Of the mechanism alone, as it declares."""
+    """Of the mechanism alone."""
     bytes_kept: int
 
 
@@ -123,15 +124,17 @@ def layer_costs(model: Backbone) -> list[LayerCost]:
     """What the attention of each block costs for one image of the size the model was built for."""
     model = copy.deepcopy(model).eval()  # what is measured stays as it was
     costs = []
-    for i, (module, tokens, options) in enumerate(model.attention_inputs(_one_image(model))):
+    for i, (module, tokens, options) in enumerate(model.attention_inputs(one_image(model))):
         mechanism = module.core if isinstance(module, Attention) else module.mixer
         count = tokens.shape[1]
         core = mechanism.macs(count)
-        inside = set(mechanism.modules())
-        layers = (p for p in module.modules() if isinstance(p, nn.Linear | nn.Conv2d) and p not in inside)
-        projections = sum(p.weight.numel() for p in layers) * count
+        if isinstance(module, Attention) and not mechanism.by_formula:  # keys may be fewer than tokens, and values wider
+            grid = options.get("grid") if module.keeps_grid else None
+            core = multiply_adds(mechanism, *module.heads(tokens, **options), None, grid)
         kept = bytes_kept(lambda x, module=module, options=options: module(x, **options), tokens.clone().requires_grad_())
-        costs.append(LayerCost(i, print_layer(mechanism.config), count, parameters(module).all, core + projections, core, kept))
+        costs.append(
+            LayerCost(i, print_layer(mechanism.config), count, parameters(module).all, multiply_adds(module, tokens, **options), core, kept)
+        )
     return costs
 
 
@@ -146,11 +149,15 @@ class ModelCost:
 def model_cost(model: Backbone) -> ModelCost:
     """For one image of the size the model was built for. In evaluation mode, because a batch norm cannot train on one."""
     model = copy.deepcopy(model).eval()
-    image = _one_image(model)
-    tokens = max((layer.tokens for layer in layer_costs(model)), default=0)
-    return ModelCost(tokens, parameters(model), multiply_adds(model, image), bytes_kept(model, image))
+    image = one_image(model)
+    return ModelCost(most_tokens(model), parameters(model), multiply_adds(model, image), bytes_kept(model, image))
 
 
-def _one_image(model: Backbone) -> Tensor:
+def most_tokens(model: Backbone) -> int:
+    """Of the layer that has the most; without attention none."""
+    return max((tokens.shape[1] for _, tokens, _ in model.attention_inputs(one_image(model))), default=0)
+
+
+def one_image(model: Backbone) -> Tensor:
     like = next(model.parameters())
     return torch.randn(1, model.config.in_chans, *model.img_size, device=like.device, dtype=like.dtype)

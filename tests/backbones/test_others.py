@@ -1,11 +1,12 @@
-"""CCT, CvT, LeViT and PiT against vit-pytorch's: the same weights, the same scores.
+"""CCT, CvT, LeViT and PiT against vit-pytorch's, CvT and LeViT as published against transformers': the same weights, the same scores.
 
-Its files are loaded one by one, because importing the package asks for torchvision.
+vit-pytorch's files are loaded one by one, because importing the package asks for torchvision.
 """
 
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from vixformer import create_model
 
 Weights = dict[str, Tensor]
 found = importlib.util.find_spec("vit_pytorch")
-pytestmark = pytest.mark.skipif(found is None, reason="needs vit-pytorch: pip install --no-deps vit-pytorch")
+needs_vit_pytorch = pytest.mark.skipif(found is None, reason="needs vit-pytorch: pip install --no-deps vit-pytorch")
 
 
 def vit_pytorch(file: str) -> Any:
@@ -64,10 +65,12 @@ def same_scores(ours: Any, theirs: Any, weights: Weights) -> None:
     images = torch.randn(2, 3, *ours.img_size)
     with torch.no_grad():
         answer = theirs(images)
+        answer = getattr(answer, "logits", answer)
         assert answer.std() > 0.05
         assert distance(ours.eval()(images), answer) <= 1e-4
 
 
+@needs_vit_pytorch
 def test_cct() -> None:
     theirs = stirred(
         vit_pytorch("cct").CCT(
@@ -92,6 +95,7 @@ def test_cct() -> None:
     same_scores(ours, theirs, moved(theirs.state_dict(), names))
 
 
+@needs_vit_pytorch
 def test_pit() -> None:
     theirs = stirred(
         vit_pytorch("pit").PiT(image_size=32, patch_size=8, num_classes=10, dim=32, depth=(1, 2), heads=(2, 4), mlp_dim=48, dim_head=16)
@@ -124,6 +128,7 @@ def test_pit() -> None:
     same_scores(ours, theirs, moved(theirs.state_dict(), names))
 
 
+@needs_vit_pytorch
 def test_levit() -> None:
     """With the learned bias for every distance, which theirs divides by the scale of the scores; the convolutions in front are theirs."""
     theirs = stirred(
@@ -165,6 +170,7 @@ def test_levit() -> None:
     same_scores(ours, theirs, moved(weights, names))
 
 
+@needs_vit_pytorch
 def test_cvt() -> None:
     sizes = dict(
         zip(("emb_dim", "heads", "depth", "emb_stride"), zip((16, 1, 1, 2), (32, 2, 1, 2), (48, 3, 2, 1), strict=True), strict=True)
@@ -205,3 +211,91 @@ def test_cvt() -> None:
         names |= {f"embeds.{i}": f"layers.{i}.0", f"norms.{i}": f"layers.{i}.1"}
         names |= {f"stages.{i}.{j}.{a}": f"layers.{i}.2.layers.{j}.{b}" for j in range(depth) for a, b in parts.items()}
     same_scores(ours, theirs, moved(weights, names))
+
+
+def test_published_cvt() -> None:
+    from transformers import CvtConfig, CvtForImageClassification
+
+    depths, heads, dims = (1, 2, 3), (1, 3, 6), (16, 48, 96)
+    config: Any = CvtConfig(embed_dim=list(dims), num_heads=list(heads), depth=list(depths))
+    config.num_labels = 10
+    theirs = stirred(CvtForImageClassification(config))
+    sizes = create_model("cvt-13").config
+    values = {f.name: getattr(sizes, f.name) for f in fields(sizes)}
+    ours = create_model("cvt", **{**values, "dims": dims, "depths": depths, "num_heads": heads, "num_classes": 10, "img_size": 64})
+    names = {"norm": "layernorm", "head": "classifier", "cls_token": "cvt.encoder.stages.2.cls_token"}
+    for i, depth in enumerate(depths):
+        stage = f"cvt.encoder.stages.{i}"
+        names[f"embeds.{i}"] = f"{stage}.embedding.convolution_embeddings.projection"
+        names[f"norms.{i}"] = f"{stage}.embedding.convolution_embeddings.normalization"
+        for j in range(depth):
+            block, layer = f"stages.{i}.{j}", f"{stage}.layers.{j}"
+            inner = f"{layer}.attention.attention"
+            for word in ("query", "key", "value"):
+                letter, conv = word[0], f"{inner}.convolution_projection_{word}.convolution_projection"
+                names[f"{block}.attn.{letter}_conv.0"] = f"{conv}.convolution"
+                names[f"{block}.attn.{letter}_conv.1"] = f"{conv}.normalization"
+                names[f"{block}.attn.{letter}"] = f"{inner}.projection_{word}"
+            names |= {f"{block}.attn.proj": f"{layer}.attention.output.dense", f"{block}.norm1": f"{layer}.layernorm_before"}
+            names |= {f"{block}.norm2": f"{layer}.layernorm_after", f"{block}.mlp.fc1": f"{layer}.intermediate.dense"}
+            names[f"{block}.mlp.fc2"] = f"{layer}.output.dense"
+    same_scores(ours, theirs, moved(theirs.state_dict(), names))
+
+
+def test_published_levit() -> None:
+    """With both heads, the norms before them, and attention between stages."""
+    from transformers import LevitConfig, LevitForImageClassificationWithTeacher
+
+    width, heads, depths, dims = 8, (2, 3), (1, 2), (32, 48)
+    config: Any = LevitConfig(
+        hidden_sizes=list(dims),
+        num_attention_heads=list(heads),
+        depths=list(depths),
+        key_dim=[width] * 2,
+        attention_ratio=[2, 2],
+        mlp_ratio=[2, 2],
+        drop_path_rate=0,
+    )
+    config.num_labels = 10
+    config.down_ops = [["Subsample", width, dims[0] // width, 4, 2, 2], [""]]
+    theirs = stirred(LevitForImageClassificationWithTeacher(config))
+    sizes = create_model("levit-128s").config
+    values = {f.name: getattr(sizes, f.name) for f in fields(sizes)}
+    ours = create_model("levit", **{**values, "dims": dims, "depths": depths, "num_heads": heads, "head_dim": width, "num_classes": 10})
+    given = theirs.state_dict()
+    weights: Weights = {}
+
+    def renamed(our: str, their: str) -> None:
+        for name, value in moved(given, {our: their}).items():
+            weights[name.replace(".batch_norm.", ".norm.")] = value
+
+    def split(our: str, their: str, letters: str, count: int, parts: list[int]) -> None:
+        """Theirs holds the rows of q, k and v side by side, head by head."""
+        for name, value in moved(given, {our: their}).items():
+            kind, number = name.removeprefix(our + ".").replace("batch_norm", "norm"), value.dim() == 0
+            pieces = [value] * len(parts) if number else [p.flatten(0, 1) for p in value.unflatten(0, (count, -1)).split(parts, 1)]
+            weights.update({f"{our}.{letter}.{kind}": piece for letter, piece in zip(letters, pieces, strict=True)})
+
+    for i in range(4):
+        renamed(f"patch_embed.layers.{3 * i}", f"levit.patch_embeddings.embedding_layer_{i + 1}.convolution")
+        renamed(f"patch_embed.layers.{3 * i + 1}", f"levit.patch_embeddings.embedding_layer_{i + 1}.batch_norm")
+    for i, depth in enumerate(depths):
+        stage = f"levit.encoder.stages.{i}.layers"
+        places = [(f"stages.{i}.{j}", "attn", f"{stage}.{2 * j}.module", f"{stage}.{2 * j + 1}.module") for j in range(depth)]
+        if i == 0:
+            places.append(("shrinks.0", "shrinking", f"{stage}.{2 * depth}", f"{stage}.{2 * depth + 1}.module"))
+        for block, attn, attention, mlp in places:
+            target = f"{block}.{attn}"
+            if attn == "attn":
+                split(target, f"{attention}.queries_keys_values", "qkv", heads[i], [width, width, 2 * width])
+            else:
+                split(target, f"{attention}.keys_values", "kv", dims[0] // width, [width, 4 * width])
+                renamed(f"{target}.q", f"{attention}.queries")
+            weights[f"{target}.core.distances"] = given[f"{attention}.attention_biases"]
+            renamed(f"{target}.proj.1", f"{attention}.projection")
+            renamed(f"{block}.mlp.fc1", f"{mlp}.linear_up")
+            renamed(f"{block}.mlp.fc2", f"{mlp}.linear_down")
+    for i, head in enumerate(("classifier", "classifier_distill")):
+        renamed(f"head.{i}.0", f"{head}.batch_norm")
+        renamed(f"head.{i}.1", f"{head}.linear")
+    same_scores(ours, theirs, weights)
