@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup test lint test-slow bench demo clean
+.PHONY: setup test lint test-slow bench demo results clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,9 @@ bench: setup  ## four minutes, with nothing else running: ours beside the peers;
 
 demo: setup  ## under four minutes: trains seven attentions on images in the package, and prints a table
 	$(BIN)/vix compare
+
+results: setup  ## the pages in docs/results, from the runs kept there
+	$(BIN)/python -m tools.pages
 
 clean:
 	rm -rf .venv
