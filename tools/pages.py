@@ -18,6 +18,7 @@ from tools.runs import RESULTS, Kept, kept_runs, kept_timings
 from vixformer import list_recipes
 from vixformer.results.runs import spread
 
+AVERAGES = ("accuracy", "macro avg", "weighted avg")
 RUNS: dict[str, list[Kept]] = {}
 TIMES: dict[str, dict[str, Any]] = {}
 
@@ -141,7 +142,7 @@ def settings(names: Iterable[str]) -> str:
     epochs = sorted({run.recipe["train"]["epochs"] for run in runs})
     images = sorted({run.summary["train_images"] for run in runs})
     seeds = sorted({len(RUNS[name]) for name in names if name in RUNS})
-    classes = sorted({len(run.summary["per_class"]) - 3 for run in runs})  # three averages at the end
+    classes = sorted({len([name for name in run.summary["per_class"] if name not in AVERAGES]) for run in runs})
     precision = sorted({run.recipe["train"]["precision"] for run in runs})
     return (
         f"Here: {_list(epochs)} epochs on {_list(f'{n:,}' for n in images)} training images of {_list(classes)} classes, "
@@ -440,11 +441,16 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
-def main() -> None:
+def pages() -> dict[str, str]:
     RUNS.update(kept_runs())
     TIMES.update(kept_timings())
-    for name, page in PAGES.items():
-        (RESULTS / f"{name}.md").write_text(page().rstrip() + "\n\n`make results` wrote this page from the runs in [runs](runs).\n")
+    made = "`make results` wrote this page from the runs in [runs](runs)."
+    return {f"{name}.md": f"{page().rstrip()}\n\n{made}\n" for name, page in PAGES.items()}
+
+
+def main() -> None:
+    for name, text in pages().items():
+        (RESULTS / name).write_text(text)
 
 
 if __name__ == "__main__":
