@@ -5,6 +5,8 @@ I to IV are CIFAR-10 with patches of 4; V to IX Tiny ImageNet with patches of 4 
 with restarts every 10 and 84 with 12; 80 epochs get 10. Periods do not grow (T_mult 1). `epoch_step`, 5 in every table, has no known
 meaning and no effect. Its `performer-exp` has generalized_attention FALSE everywhere, so it is the softmax kernel. It reports the largest
 and the last test accuracy, so `track_test` records them; the table's accuracy here is that of the epoch chosen on validation.
+
+What they gave here: docs/results/fast-attention.md.
 """
 
 from __future__ import annotations

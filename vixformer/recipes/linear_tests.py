@@ -7,6 +7,8 @@ features. What it leaves open or prints twice, and what is chosen here: torch's 
 places, up; MNIST's "7 x 7 patches", so patches of 7; CIFAR images at 72 x 72 with patches of 6 in torch, but 25 patches of 6 in the table
 of the Keras model, and so here; Keras batches of 128 (MNIST) and 32 (CIFAR) with 20 epochs, not 32 and 256 with 30; 6 and 8 layers, not 4
 and 8; dropout 0.1, and 0.5 in the head, as in the Keras example it follows. Rows "from checkpoint" start from the transformer's weights.
+
+What they gave here: docs/results/linear-tests.md.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ three convolutions in front, `-rope` rotary positions. Width 128, depth 4, 4 hea
 precision; it reports the best of three runs, and says neither how many epochs nor which augmentation: 50 and none here. Its text gives
 Performer ReLU features, its code ran the softmax kernel: `vip` and `vip-softmax`. Projections, head widths and norms differ between its
 exact and its linear rows (biases, Linformer's one key-value head, LeViT and CvT), and so they do here.
+
+What they gave here: docs/results/xformers.md.
 """
 
 from __future__ import annotations
