@@ -2,6 +2,7 @@
 
 python -m tools.runs collect /tmp/runs/*     finished runs, by the name of their recipe and their seed
 python -m tools.runs time 'hybrid/imagenet/*'     20 training steps and 20 inferences of each, in turn
+python -m tools.runs twins cifar-kernels/ftheta 'performer(kernel=relu, features=512)'     the same beside its twin with that attention
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import torch
 import torch.nn.functional as F
 
 from vixformer import list_recipes, load_recipe
+from vixformer.config import Recipe
 from vixformer.measure.latency import interleaved
 from vixformer.measure.machine import machine
 from vixformer.results.files import write_json
@@ -66,12 +68,11 @@ def collect(folders: list[Path]) -> None:
         (target / RECIPE).write_text(replace(run.recipe, data=replace(run.recipe.data, root=None)).to_json())
 
 
-def measure_time(pattern: str, batch: int | None) -> None:
+def measure_time(recipes: dict[str, Recipe], file: str, batch: int | None) -> None:
     """A training step with its optimiser, and inference, of the recipe's own batch unless another is given."""
     keep_freed_memory()
     steps, looks, facts = {}, {}, {}
-    for name in (name for name in list_recipes() if fnmatch(name, pattern)):
-        recipe = load_recipe(name)
+    for name, recipe in recipes.items():
         parts = load_parts(recipe, torch.device("cpu"))
         model: Any = recipe.build(parts.test.images)
         images, labels = next(parts.train.plain())
@@ -95,7 +96,7 @@ def measure_time(pattern: str, batch: int | None) -> None:
         fact |= {"step_ms": vars(trained[name]), "inference_ms": vars(inferred[name]), "seconds_an_epoch": an_epoch}
         fact |= {"machine": machine(torch.device("cpu"))}
     (RESULTS / "timings").mkdir(parents=True, exist_ok=True)
-    write_json(RESULTS / "timings" / (pattern.replace("/", "-").replace("*", "all") + ".json"), facts)
+    write_json(RESULTS / "timings" / f"{file}.json", facts)
 
 
 def main() -> None:
@@ -104,13 +105,22 @@ def main() -> None:
     commands.add_parser("collect").add_argument("folders", nargs="+", type=Path)
     timing = commands.add_parser("time")
     timing.add_argument("patterns", nargs="+")
-    timing.add_argument("--batch", type=int)
+    twins = commands.add_parser("twins")
+    twins.add_argument("recipe")
+    twins.add_argument("attention")
+    for command in (timing, twins):
+        command.add_argument("--batch", type=int)
     options = parser.parse_args()
     if options.command == "collect":
         collect(options.folders)
-    else:
+    elif options.command == "time":
         for pattern in options.patterns:
-            measure_time(pattern, options.batch)
+            chosen = {name: load_recipe(name) for name in list_recipes() if fnmatch(name, pattern)}
+            measure_time(chosen, pattern.replace("/", "-").replace("*", "all"), options.batch)
+    else:
+        recipe = load_recipe(options.recipe)
+        twin = replace(recipe, model=replace(recipe.model, attention=options.attention))
+        measure_time({options.recipe: recipe, f"{options.recipe}/twin": twin}, options.recipe.replace("/", "-") + "-twin", options.batch)
 
 
 if __name__ == "__main__":
