@@ -8,14 +8,21 @@ from vixformer.models import create_attention, create_model, from_pretrained, li
 from vixformer.version import __version__
 
 if TYPE_CHECKING:
+    from vixformer.conversion.swap import convert
     from vixformer.recipes import list_recipes, load_recipe
     from vixformer.training.loop import train
 
 # What training needs takes a second to import, and a model does not need it.
-_LATER = {"train": "vixformer.training.loop", "load_recipe": "vixformer.recipes", "list_recipes": "vixformer.recipes"}
+_LATER = {
+    "train": "vixformer.training.loop",
+    "load_recipe": "vixformer.recipes",
+    "list_recipes": "vixformer.recipes",
+    "convert": "vixformer.conversion.swap",
+}
 
 __all__ = [
     "__version__",
+    "convert",
     "create_attention",
     "create_model",
     "from_pretrained",

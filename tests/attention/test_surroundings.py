@@ -171,3 +171,12 @@ def test_linformer_does_not_overflow_in_float16() -> None:
 def test_mixers_have_no_map_and_say_so(attention: str) -> None:
     with pytest.raises(ValueError, match="has no attention map"):
         build(attention, 9).attention_map(torch.randn(1, 9, DIM))  # pyright: ignore
+
+
+@pytest.mark.parametrize("attention", ["nystrom(landmarks=16)", "hedgehog", "linformer(rank=8)", "focused"])
+def test_a_core_learns_when_nothing_else_does(attention: str) -> None:
+    """q, k and v of frozen projections: what the core learns for itself still has its gradient."""
+    core = core_of(build(attention, 40, dim=32, heads=2))
+    q, k, v = torch.randn(3, 2, 2, 40, 16)
+    core(q, k, v, None, (5, 8)).square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in core.parameters())

@@ -62,6 +62,9 @@ class Mechanism(nn.Module, Configured, family="attention"):
         """Multiply-adds for one image of `n` tokens, without the q, k, v and output projections."""
         raise NotImplementedError
 
+    def imitate(self) -> None:
+        """Start what it learns as close to exact attention as can be without data: conversion of a trained model asks for it."""
+
     def redraw(self, generator: torch.Generator | None = None) -> bool:
         """Draw anew what is random in it; whether there is anything."""
         return False

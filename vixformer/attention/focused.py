@@ -38,6 +38,11 @@ class Focused(LinearCore, name="focused"):
         self.scale = nn.Parameter(torch.zeros(shape.num_heads, 1, shape.head_dim))
         self.conv = None if side is None else nn.Conv2d(width, width, side, padding=side // 2, groups=width)
 
+    def imitate(self) -> None:
+        if self.conv is not None:
+            nn.init.zeros_(self.conv.weight)
+            nn.init.zeros_(self.conv.bias)  # pyright: ignore[reportArgumentType]
+
     @property
     def square(self) -> bool:
         return self.conv is not None or super().square

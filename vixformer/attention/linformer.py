@@ -41,6 +41,20 @@ class Linformer(Core, name="linformer"):
             self.E = fresh(shape.num_heads) if config.share is None else fresh()
         self.F = fresh(*self.E.shape[:-2]) if config.share in (None, "headwise") else None
 
+    def imitate(self) -> None:
+        """Means of segments of tokens; those in front of the grid have one each."""
+        n, rank = self.E.shape[-2:]
+        grid = self.shape.grid
+        front = 0 if grid is None else n - grid[0] * grid[1]
+        front = front if 0 <= front < min(n, rank) else 0
+        segment = torch.cat([torch.arange(front), front + torch.arange(n - front) * (rank - front) // (n - front)])
+        means = F.one_hot(segment, rank).float()
+        means = means / means.sum(0).clamp(min=1.0)
+        with torch.no_grad():
+            for matrix in (self.E, self.F):
+                if matrix is not None:
+                    matrix.copy_(means)
+
     def matrices(self, n: int) -> tuple[Tensor, Tensor]:
         """E and F for n tokens, (N, R), or (H, N, R) with `share=none`."""
         built = self.E.shape[-2]

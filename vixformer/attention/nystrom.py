@@ -35,6 +35,10 @@ class Nystrom(Core, name="nystrom"):
         heads, length = shape.num_heads, config.conv
         self.conv = None if length is None else nn.Conv2d(heads, heads, (length, 1), padding=(length // 2, 0), groups=heads, bias=False)
 
+    def imitate(self) -> None:
+        if self.conv is not None:
+            nn.init.zeros_(self.conv.weight)
+
     @property
     def square(self) -> bool:
         return True

@@ -66,7 +66,9 @@ class _Recompute(torch.autograd.Function):
                 return None, None, None, None, *found, *(None for _ in ctx.names)
         with torch.enable_grad(), torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext():
             out = torch.func.functional_call(ctx.module, weights, (*saved[:split], ctx.mask))
-            wanted = iter(torch.autograd.grad(out, [t for t in saved if t.requires_grad], grads, allow_unused=True))
+            asked = [t for t in saved if t.requires_grad]
+            # what asks may be weights of the core that this method does not use
+            wanted = iter(torch.autograd.grad(out, asked, grads, allow_unused=True) if out.requires_grad else [None] * len(asked))
         return None, None, None, None, *(next(wanted) if t.requires_grad else None for t in saved)
 
 

@@ -1,0 +1,1 @@
+"""Other attention for a trained model: a function on weights, and then a little training."""
