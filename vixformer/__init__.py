@@ -8,6 +8,7 @@ from vixformer.models import create_attention, create_model, from_pretrained, li
 from vixformer.version import __version__
 
 if TYPE_CHECKING:
+    from vixformer.conversion.published import from_timm
     from vixformer.conversion.swap import convert
     from vixformer.recipes import list_recipes, load_recipe
     from vixformer.training.loop import train
@@ -18,6 +19,7 @@ _LATER = {
     "load_recipe": "vixformer.recipes",
     "list_recipes": "vixformer.recipes",
     "convert": "vixformer.conversion.swap",
+    "from_timm": "vixformer.conversion.published",
 }
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "create_attention",
     "create_model",
     "from_pretrained",
+    "from_timm",
     "list_attentions",
     "list_models",
     "list_recipes",

@@ -1,0 +1,100 @@
+"""ViT and DeiT weights as others publish them, as a model of ours: timm's state dicts, and those of transformers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vixformer.backbones.vit import ViT
+from vixformer.models import create_model
+
+HEAD_DIM = 64
+"""Of every published ViT; a state dict does not say."""
+NAMES = [
+    (r"^(vit|deit)\.", ""),
+    (r"^pos_embed$", "pos.embed"),
+    (r"^embeddings\.position_embeddings$", "pos.embed"),
+    (r"^embeddings\.cls_token$", "cls_token"),
+    (r"^embeddings\.patch_embeddings\.projection\.", "patch_embed.proj."),
+    (r"^(encoder\.layer|layers)\.(\d+)\.", r"blocks.\2."),
+    (r"\.layernorm_before\.", ".norm1."),
+    (r"\.layernorm_after\.", ".norm2."),
+    (r"\.attention\.attention\.(q|k|v)[a-z]+\.", r".attn.\1."),
+    (r"\.attention\.(q|k|v)_proj\.", r".attn.\1."),
+    (r"\.attention\.(output\.dense|o_proj)\.", ".attn.proj."),
+    (r"\.intermediate\.dense\.", ".mlp.fc1."),
+    (r"^(blocks\.\d+)\.output\.dense\.", r"\1.mlp.fc2."),
+    (r"^layernorm\.", "norm."),
+    (r"^classifier\.", "head."),
+]
+"""Their names to ours, one rule after the other."""
+UNUSED = re.compile(r"^pooler\.")
+
+
+def from_timm(
+    state_dict: Mapping[str, Tensor], *, num_heads: int | None = None, img_size: int | None = None, attention: str = "softmax"
+) -> Any:
+    """A ViT with these weights, in evaluation mode. Positions are interpolated where `img_size` is not that of the weights.
+
+    `num_heads` left out: heads of width 64. With another `attention` the model is converted right away.
+    """
+    from vixformer.conversion.swap import convert
+
+    weights = _renamed(state_dict)
+    for name in ("cls_token", "pos.embed", "patch_embed.proj.weight", "norm.weight"):
+        if name not in weights:
+            raise ValueError(f"this is no state dict of a ViT or DeiT as timm or transformers write it: it has no {name}")
+    dim, channels, patch, _ = weights["patch_embed.proj.weight"].shape
+    side = math.isqrt(weights["pos.embed"].shape[1] - 1)
+    if side * side + 1 != weights["pos.embed"].shape[1]:
+        raise ValueError(f"{weights['pos.embed'].shape[1]} positions are no class token and a square: distilled DeiTs cannot be read")
+    if num_heads is None and dim % HEAD_DIM:
+        raise ValueError(f"the width {dim} is no multiple of {HEAD_DIM}: give num_heads")
+    options: dict[str, Any] = dict(
+        img_size=side * patch,
+        in_chans=channels,
+        patch_size=patch,
+        embed_dim=dim,
+        depth=1 + max(int(name.split(".")[1]) for name in weights if name.startswith("blocks.")),
+        num_heads=num_heads or dim // HEAD_DIM,
+        mlp_dim=len(weights["blocks.0.mlp.fc1.weight"]),
+        num_classes=len(weights["head.weight"]) if "head.weight" in weights else 0,
+        qkv_bias="blocks.0.attn.qkv.bias" in weights,
+    )
+    model = _loaded(options, weights)
+    if img_size is not None and img_size != side * patch:
+        given: Any = model.pos
+        grid = (img_size // patch, img_size // patch)
+        weights["pos.embed"] = given.added(grid, 1, given.embed.device).detach()
+        model = _loaded({**options, "img_size": img_size}, weights)
+    return model if attention == "softmax" else convert(model, attention)[0]
+
+
+def _loaded(options: dict[str, Any], weights: Mapping[str, Tensor]) -> ViT:
+    model: ViT = create_model("vit", **options)
+    own = model.state_dict()
+    extra, missing = sorted(set(weights) - set(own)), sorted(set(own) - set(weights))
+    other = sorted(name for name in own if name in weights and own[name].shape != weights[name].shape)
+    for what, names in (("has what our ViT has no place for", extra), ("lacks", missing), ("has another shape of", other)):
+        if names:
+            raise ValueError(f"this state dict {what}: {', '.join(names[:3])}{' ...' if names[3:] else ''}")
+    model.load_state_dict(dict(weights))
+    return model.eval()
+
+
+def _renamed(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    out: dict[str, Tensor] = {}
+    for name, value in state_dict.items():
+        for pattern, ours in NAMES:
+            name = re.sub(pattern, ours, name)
+        if not UNUSED.match(name):
+            out[name] = value
+    for name in [name for name in out if re.search(r"\.attn\.q\.", name)]:
+        parts = [out.pop(name.replace(".attn.q.", f".attn.{letter}.")) for letter in "qkv"]
+        out[name.replace(".attn.q.", ".attn.qkv.")] = torch.cat(parts)
+    return out
