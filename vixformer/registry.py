@@ -108,6 +108,8 @@ def _sentence(error: ValidationError) -> str:
 def _wanted(error: Any) -> str:
     if error["type"] == "literal_error":
         return error["ctx"]["expected"].replace("'", "")
+    if error["type"] == "too_short":
+        return "at least one number"
     what: str = error["msg"].removeprefix("Input should be ").split(",")[0]
-    plain = {"None": "none", "a valid integer": "a whole number", "a valid number": "a number", "a valid tuple": "a row of them"}
+    plain = {"None": "none", "a valid integer": "a whole number", "a valid number": "a number", "a valid tuple": "several numbers"}
     return plain.get(what, what)
