@@ -55,13 +55,50 @@ def difference(a: Sequence[float], b: Sequence[float]) -> Difference:
     return Difference(mean, float(student.ppf(0.975, freedom)) * math.sqrt(va + vb))
 
 
+@dataclass(frozen=True)
+class Claim:
+    """What a document says: that one thing is above another, or no different from it."""
+
+    text: str
+    found: Difference
+    equal: bool = False
+
+    @property
+    def verdict(self) -> str:
+        mean, half = self.found.mean, self.found.half
+        if half is None:
+            return "one seed says so" if mean > 0 and not self.equal else "one seed says otherwise"
+        if self.equal:
+            return "no difference found" if abs(mean) <= half else "does not hold"
+        return "holds" if mean > half else "does not hold" if mean < -half else "is within noise"
+
+
+def in_short(claims: Sequence[Claim]) -> str:
+    """Two sentences: what holds, and what does not or cannot be told."""
+    if not claims:
+        return "**In short:** not run yet."
+    good = [c for c in claims if c.verdict in ("holds", "no difference found", "one seed says so")]
+    rest = [c for c in claims if c not in good]
+
+    def told(some: Sequence[Claim]) -> str:
+        return "; ".join(f"{c.text} ({c.found}, {c.verdict})" for c in some) or "nothing"
+
+    return f"**In short:** what holds here: {told(good)}. What does not, or is within noise: {told(rest)}."
+
+
+def claim(text: str, better: Iterable[str], worse: Iterable[str], equal: bool = False) -> list[Claim]:
+    """None where one side has not been run."""
+    a, b = tops(better), tops(worse)
+    return [Claim(text, difference(a, b), equal)] if a and b else []
+
+
 def tops(names: Iterable[str]) -> list[float]:
     """Test top-1 of every run of these recipes."""
     return [run.summary["test_top1"] for name in names for run in RUNS.get(name, [])]
 
 
-def have(pattern_parts: Sequence[str]) -> bool:
-    return all(name in RUNS for name in pattern_parts)
+def have(names: Sequence[str]) -> bool:
+    return all(name in RUNS for name in names)
 
 
 # --- tables
@@ -192,7 +229,7 @@ def hybrid() -> str:
             ("reported inference, to exact", ratio("", "all-standard", "inference_ms")),
             ("inference here, to exact", ratio("inference_ms", "all-standard")),
         ]
-        parts += [f"## {title}", settings(names), table(names, columns), _hybrid_questions(data)]
+        parts += [f"## {title}", settings(names), in_short(_hybrid_claims(data)), table(names, columns), _hybrid_questions(data)]
     names = [row["recipe"] for row in rows if row["recipe"].startswith("hybrid/imagenet/")]
     columns = [
         ("reported s / epoch", said("seconds_an_epoch")),
@@ -213,6 +250,25 @@ def hybrid() -> str:
         _imagenet_answer(names),
     ]
     return "\n\n".join(parts)
+
+
+def _hybrid_claims(data: str) -> list[Claim]:
+    def some(layout: str, kernel: str = "", features: str = "") -> list[str]:
+        start = f"hybrid/{data}/{layout}-{kernel}" if layout else f"hybrid/{data}/"
+        return [n for n in RUNS if n.startswith(start) and n.endswith(features) and "standard" not in n]
+
+    exact = [f"hybrid/{data}/all-standard"]
+    claims = [
+        *claim("hybrids are no worse than exact attention", [*some("alternate"), *some("first"), *some("last")], exact, equal=True),
+        *claim("Performers first beat Performers last", some("first"), some("last")),
+        *claim("Performers first beat alternating ones", some("first"), some("alternate")),
+        *claim("with Performers last ReLU beats softmax", some("last", "relu"), some("last", "softmax")),
+        *claim("when alternating the kernel does not matter", some("alternate", "relu"), some("alternate", "softmax"), equal=True),
+        *claim("64 features are no better than 16", some("", features="-64"), some("", features="-16"), equal=True),
+    ]
+    if data == "cifar10":
+        claims += claim("with Performers first softmax beats ReLU", some("first", "softmax"), some("first", "relu"))
+    return claims
 
 
 def _hybrid_questions(data: str) -> str:
@@ -312,7 +368,21 @@ def fast_attention() -> str:
             ("memory here", ours("resource_used", 0)),
         ]
         parts += [f"## {data}, experiments {title}", settings(names), table(names, columns)]
-    return "\n\n".join([*parts, _fast_questions()])
+    return "\n\n".join([*parts[:2], in_short(_fast_claims()), *parts[2:], _fast_questions()])
+
+
+def _fast_claims() -> list[Claim]:
+    claims: list[Claim] = []
+    for experiment, where in (("exp1", "on CIFAR-10"), ("exp5", "on Tiny ImageNet with patches of 4")):
+        base = f"fast-attention/{experiment}/"
+        for model in ("relu", "exp", "ftheta"):
+            claims += claim(f"{where} ViT beats performer-{model}", [base + "vit"], [f"{base}performer-{model}"])
+        better, worse = ("ftheta", "relu") if experiment == "exp1" else ("exp", "ftheta")
+        claims += claim(f"{where} performer-{better} beats performer-{worse}", [f"{base}performer-{better}"], [f"{base}performer-{worse}"])
+    for model in ("relu", "exp"):
+        many, few = f"fast-attention/exp2/performer-{model}", f"fast-attention/exp1/performer-{model}"
+        claims += claim(f"64 {model} features are no better than 16", [many], [few], equal=True)
+    return claims
 
 
 def _fast_questions() -> str:
@@ -354,6 +424,15 @@ def cifar_kernels() -> str:
             "the kernel changes nothing but the random numbers; what differs is width, depth, activation and the optimiser. Its "
             "times are of an NVIDIA A100.",
             settings(names),
+            in_short(
+                [
+                    *claim("ReLU beats ViT", ["cifar-kernels/relu"], ["cifar-kernels/vit"]),
+                    *claim("GELU beats ReLU", ["cifar-kernels/gelu-4"], ["cifar-kernels/relu"]),
+                    *claim("ELU is far below ReLU", ["cifar-kernels/relu"], ["cifar-kernels/elu-4"]),
+                    *claim("EXP beats ViT", ["cifar-kernels/exp"], ["cifar-kernels/vit"]),
+                    *claim("f-theta beats ViT", ["cifar-kernels/ftheta"], ["cifar-kernels/vit"]),
+                ]
+            ),
             table(names, columns),
         ]
     )
@@ -386,7 +465,14 @@ def linear_tests() -> str:
             ("step ms here", ours("ms_a_step", 0)),
             ("parameters", ours("parameters", 0)),
         ]
-        parts += [f"## {data}", settings(names), table(names, columns)]
+        base = f"linear-tests/{data}/"
+        claims = [
+            *claim("the Transformer beats the Linformer", [base + "transformer"], [base + "linformer"]),
+            *claim("more softmax features help", [base + "performer-softmax-128"], [base + "performer-softmax-16"]),
+            *claim("more ReLU features do not", [base + "performer-relu-16"], [base + "performer-relu-128"]),
+            *claim("without random features ReLU is as good", [base + "deterministic-relu"], [base + "performer-relu-64"], equal=True),
+        ]
+        parts += [f"## {data}", settings(names), in_short(claims), table(names, columns)]
     return "\n\n".join(parts)
 
 
@@ -416,34 +502,35 @@ def xformers() -> str:
             ("runs", count),
         ]
         parts += [f"## {title}", settings(names), table(names, columns)]
-    return "\n\n".join([*parts, _xformers_claims()])
+    return "\n\n".join([*parts[:2], in_short(_xformers_claims()), *parts[2:], _xformers_reported()])
 
 
-def _xformers_claims() -> str:
+CLAIMS = (
+    ("vin", "vit", "Nystrom beats exact attention"),
+    ("vip", "vit", "Performer beats exact attention"),
+    ("vil", "vit", "Linformer beats exact attention"),
+    ("vit", "fnet", "ViT beats FNet"),
+    ("mixer", "vit", "MLP-Mixer beats ViT"),
+    ("hybrid-vit", "vit", "convolutions in front help ViT"),
+    ("hybrid-vip", "vip", "they help Performers"),
+    ("hybrid-vin", "vin", "they help Nystrom"),
+    ("vit-rope", "vit", "rotary positions help ViT"),
+)
+
+
+def _xformers_claims() -> list[Claim]:
+    base = "xformers/cifar10/"
+    return [c for better, worse, text in CLAIMS for c in claim(text, [base + better], [base + worse])]
+
+
+def _xformers_reported() -> str:
+    """How much the work itself found, beside what was found here."""
     base = "xformers/cifar10/"
     lines = []
-    for better, worse, claim in (
-        ("vin", "vit", "Nystrom beats exact attention"),
-        ("vip", "vit", "Performer beats exact attention"),
-        ("vil", "vit", "Linformer beats exact attention"),
-        ("vit", "fnet", "FNet is worse than ViT"),
-        ("mixer", "vit", "MLP-Mixer beats ViT"),
-        ("hybrid-vit", "vit", "convolutions in front help ViT"),
-        ("hybrid-vip", "vip", "and Performers"),
-        ("hybrid-vin", "vin", "and Nystrom"),
-        ("vit-rope", "vit", "rotary positions help ViT"),
-    ):
-        if have([base + better, base + worse]):
+    for better, worse, text in CLAIMS:
+        for found in claim(text, [base + better], [base + worse]):
             theirs = float(REPORTED[base + better]["top1"]) - float(REPORTED[base + worse]["top1"])
-            found = difference(tops([base + better]), tops([base + worse]))
-            holds = (
-                found.verdict
-                if found.half is not None
-                else f"the same sign, {found.verdict}"
-                if found.mean * theirs > 0
-                else f"the other sign, {found.verdict}"
-            )
-            lines.append(bullet(f"**{claim}:**", f"reported {theirs:+.2f}, here {found} ({holds})."))
+            lines.append(bullet(f"**{text}:**", f"reported {theirs:+.2f}, here {found.found}."))
     return "\n".join(lines)
 
 
