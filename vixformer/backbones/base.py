@@ -141,7 +141,7 @@ class Backbone(nn.Module, Configured, family="model"):
 
     def attention_expression(self) -> str:
         """The layout as it was expanded, one term a layer."""
-        return print_layers([_mechanism(module).config for module in self.attentions()]) or NO_ATTENTION
+        return print_layers([mechanism_of(module).config for module in self.attentions()]) or NO_ATTENTION
 
     def check_images(self, x: Tensor) -> None:
         if not x.is_floating_point():
@@ -169,7 +169,7 @@ class Backbone(nn.Module, Configured, family="model"):
             config.unlink(missing_ok=True)
 
 
-def _mechanism(module: Attention | Mixing) -> Any:
+def mechanism_of(module: Attention | Mixing) -> Any:
     return module.core if isinstance(module, Attention) else module.mixer
 
 

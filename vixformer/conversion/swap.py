@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vixformer.attention.base import Mechanism
+from vixformer.attention.base import Mechanism, Mixer
 from vixformer.attention.kernels.softmax import SoftmaxKernel
 from vixformer.attention.layout import parse, print_layer, print_layers
 from vixformer.attention.performer import Performer
 from vixformer.attention.projection import Attention, Mixing
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.base import Backbone, mechanism_of
 from vixformer.conversion.fit import fit
 from vixformer.registry import checked
 
@@ -58,7 +58,7 @@ def convert(model: Backbone, attention: str, data: Tensor | None = None) -> tupl
     Projections, head width, norms and everything around the attention stay as they are. With data, what a mechanism learns for itself is
     fitted to the layer's own attention, and the report says how far off each layer is.
     """
-    before = [_mechanism(module) for module in model.attentions()]
+    before = [mechanism_of(module) for module in model.attentions()]
     layers = _layers(model, attention)
     for i, (old, layer) in enumerate(zip(before, layers, strict=True)):
         _check(i, old, layer)
@@ -67,16 +67,12 @@ def convert(model: Backbone, attention: str, data: Tensor | None = None) -> tupl
     _carry_over(model, new, changed)
     modules = new.attentions()
     for i in changed:
-        _mechanism(modules[i]).imitate()
+        mechanism_of(modules[i]).imitate()
     new.train(model.training)
     reports = [_report(i, model.attentions()[i], modules[i]) for i in range(len(modules))]
     if data is not None:
         reports = _measured(model, new, changed, reports, data)
     return new, Report(new.attention_expression(), tuple(reports))
-
-
-def _mechanism(module: Attention | Mixing) -> Any:
-    return module.core if isinstance(module, Attention) else module.mixer
 
 
 def _layers(model: Backbone, attention: str) -> list[Any]:
@@ -93,7 +89,7 @@ def _estimates_softmax(layer: Any) -> bool:
 
 
 def _check(i: int, old: Mechanism, layer: Any) -> None:
-    mixes = [word for word in (old.name, layer.owner.name) if word in ("fourier", "mlp")]
+    mixes = [kind.name for kind in (type(old), layer.owner) if issubclass(kind, Mixer)]
     if mixes and old.config != layer:
         raise ValueError(
             f"layer {i} cannot go from {old.name} to {layer.owner.name}: {mixes[0]} has no q and k, and so nothing to carry over; "
@@ -112,17 +108,17 @@ def _built(model: Backbone, layers: Sequence[Any]) -> Any:
 
 @torch.no_grad()
 def _carry_over(model: Backbone, new: Backbone, changed: Sequence[int]) -> None:
-    inside = tuple(name + "." for name, module in new.named_modules() if module in [_mechanism(new.attentions()[i]) for i in changed])
+    inside = tuple(name + "." for name, module in new.named_modules() if module in [mechanism_of(new.attentions()[i]) for i in changed])
     given, own = model.state_dict(), new.state_dict()
     for name, value in own.items():
-        if not name.startswith(inside) if inside else True:
+        if not name.startswith(inside):
             if name not in given or given[name].shape != value.shape:
                 raise ValueError(f"{name} has no counterpart in the model: it is of another width, or was built otherwise")
             value.copy_(given[name])
 
 
 def _report(i: int, old: Attention | Mixing, new: Attention | Mixing) -> LayerReport:
-    before, after = _mechanism(old), _mechanism(new)
+    before, after = mechanism_of(old), mechanism_of(new)
     same = before.config == after.config
     own, theirs = ({name for name, _ in m.named_parameters()} for m in (before, after))
     kept = tuple(sorted({name for name, _ in new.named_parameters() if same or not name.startswith(("core.", "mixer."))}))
