@@ -31,6 +31,8 @@ class Data:
     """Where its files are; left out, $VIX_DATA, else ~/.cache/vix/data."""
     fraction: Share = 1.0
     """A stratified part of the training images, for quick looks."""
+    test_fraction: Share = 1.0
+    """A stratified part of the test images, for models that need too long for all of them."""
     val_fraction: PartShare = 0.1
     """The stratified part of the training images that chooses the epoch."""
     folds: Annotated[int, Field(ge=2)] | None = None

@@ -87,6 +87,7 @@ def test_the_same_seed_gives_the_same_weights() -> None:
         dict(data={"folds": 3, "fold": 2}),
         dict(data={"val_fraction": 0.0}),
         dict(data={"resize": 35}),
+        dict(data={"test_fraction": 0.25}),
     ],
 )
 def test_every_option_trains(options: dict[str, Any]) -> None:
@@ -95,6 +96,7 @@ def test_every_option_trains(options: dict[str, Any]) -> None:
     assert all(torch.isfinite(p).all() for p in result.model.parameters())
     if "attention" in options:
         assert "blocks.0.attn.core.kernel.mixture" in result.history[0]
+    assert result.summary["test_images"] == (500 if options.get("data") == {"test_fraction": 0.25} else 2000)
     if options.get("data") == {"val_fraction": 0.0}:
         assert result.summary["best_epoch"] == 2
         assert result.val_top1 is None

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 
-def fraction(labels: Tensor, share: float, seed: int) -> Tensor:
+def fraction(labels: Tensor, share: float, seed: int, what: str = "data.fraction") -> Tensor:
     """Indices of a stratified part of the set, in order."""
-    return torch.arange(len(labels)) if share >= 1 else _apart(labels, share, seed, "data.fraction")[1]
+    return torch.arange(len(labels)) if share >= 1 else _apart(labels, share, seed, what)[1]
 
 
 def validation(labels: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:

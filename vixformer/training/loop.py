@@ -78,6 +78,7 @@ def load_parts(recipe: Recipe, device: torch.device) -> Parts:
     source = data.source()
     everything, test = source.read("train"), source.read("test")
     everything = everything.take(split.fraction(everything.labels, data.fraction, data.split_seed))
+    test = test.take(split.fraction(test.labels, data.test_fraction, data.split_seed, "data.test_fraction"))
     if data.folds is not None:
         chosen, held = split.fold(everything.labels, data.folds, data.fold, data.split_seed)
     else:
