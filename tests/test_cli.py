@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from vixformer.cli import main, runs
+from vixformer.cli import main
+from vixformer.commands.look import runs
 from vixformer.version import __version__
 
 

@@ -1,0 +1,44 @@
+"""Reading what several commands take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from vixformer.terminal import read
+
+
+def asked_recipe(name: str, options: Sequence[str], command: str) -> Any:
+    """A recipe with the flags that override parts of it."""
+    from vixformer.config import Recipe, recipe_from_dict
+    from vixformer.recipes import load_recipe
+
+    recipe = load_recipe(name)
+    return recipe_from_dict(read(Recipe, options, f"{command} {name}", default=recipe).to_dict(), name) if options else recipe
+
+
+def take(words: list[str], flag: str) -> str | None:
+    """Take `flag VALUE` out of the words."""
+    if flag not in words:
+        return None
+    at = words.index(flag)
+    if at + 1 >= len(words):
+        raise ValueError(f"{flag} needs a value")
+    value = words[at + 1]
+    del words[at : at + 2]
+    return value
+
+
+def whole(text: str, flag: str, least: int = 1) -> int:
+    if not text.isdigit() or int(text) < least:
+        raise ValueError(f"{flag} must be a whole number of at least {least}, not {text}")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """20m, 90s, 1.5h."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
+    if found is None or not float(found[1]):
+        raise ValueError(f"--budget must be a time such as 90s, 20m or 1.5h, not {text}")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]

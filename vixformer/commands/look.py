@@ -1,0 +1,149 @@
+"""Commands that show what there is: models, attentions, recipes, runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from vixformer.terminal import Nothing, count, megabytes, read, say, table
+
+
+def models(args: Sequence[str]) -> None:
+    """list the models, with their size for one image"""
+    read(Nothing, args, "models")
+    import torch
+
+    from vixformer.measure.cost import most_tokens, multiply_adds, one_image, parameters
+    from vixformer.models import create_model, list_models
+
+    rows = []
+    for name in list_models():
+        with torch.device("meta"):  # sizes without weights
+            model = create_model(name)
+        size, image, found = f"{model.img_size[0]} x {model.img_size[1]}", one_image(model), parameters(model)
+        rows.append((name, size, *map(count, (most_tokens(model), found.all, found.modules, multiply_adds(model, image)))))
+    table(("model", "image", "tokens", "parameters", "in modules", "multiply-adds"), rows)
+
+
+def attentions(args: Sequence[str]) -> None:
+    """list the words of the layout language, with their options"""
+    read(Nothing, args, "attentions")
+    from vixformer.attention.base import Mechanism
+    from vixformer.attention.kernels.base import Kernel
+
+    table(("attention", "options and defaults", "what it is"), [_described(cls) for _, cls in sorted(Mechanism.members.items())], grid=True)
+    table(("kernel=", "options and defaults", "what it is"), [_described(cls) for _, cls in sorted(Kernel.members.items())], grid=True)
+    say('Layouts: "performer + softmax" alternates, "first(performer, n=2, rest=nystrom)" and "last(...)" split the depth, "*3" repeats,')
+    say('"a | b" is one pattern a stage. See docs/attention.md.')
+
+
+def _described(cls: Any) -> tuple[str, str, str]:
+    fields = [(f.name, getattr(cls.Config(), f.name)) for f in dataclasses.fields(cls.Config)]
+    plain = {None: "none", True: "true", False: "false"}
+    words = [f"{k}={v.owner.name if hasattr(v, 'owner') else plain.get(v, v) if not isinstance(v, float) else v}" for k, v in fields]
+    about = (sys.modules[cls.__module__].__doc__ or "").strip().splitlines()[0]
+    return cls.name, ", ".join(words), about
+
+
+def show(args: Sequence[str]) -> None:
+    """MODEL [OPTIONS]: what a model costs, layer by layer"""
+    if not args or args[0].startswith("-"):
+        raise ValueError('which model? write "vix show vit --attention ..."; "vix models" lists them')
+    from vixformer.measure.cost import layer_costs, model_cost
+    from vixformer.models import create_model, model_config
+
+    name, *options = args
+    config = model_config(name)
+    config = read(type(config), options, f"show {name}", default=config)
+    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    model = create_model(config.owner.name, **values)
+    cost = model_cost(model)
+    say(f"{name}: {model.attention_expression()}" + (f"; between stages: {config.shrink}" if hasattr(config, "shrink") else ""))
+    columns = ("layer", "attention", "tokens", "parameters", "multiply-adds", "of the mechanism", "kept for backward")
+    table(
+        columns,
+        [
+            (
+                str(c.layer),
+                c.attention,
+                *map(count, (c.tokens, c.parameters, c.multiply_adds, c.core_multiply_adds)),
+                megabytes(c.bytes_kept),
+            )
+            for c in layer_costs(model)
+        ],
+    )
+    say(
+        f"whole model, one image: {count(cost.parameters.all)} parameters ({count(cost.parameters.modules)} in modules), "
+        f"{count(cost.multiply_adds)} multiply-adds, {megabytes(cost.bytes_kept)} kept for backward"
+    )
+
+
+def overview(args: Sequence[str]) -> None:
+    """build a model of every mechanism; table of tokens, parameters, multiply-adds and milliseconds"""
+    read(Nothing, args, "overview")
+    from vixformer.measure.overview import every_attention
+    from vixformer.measure.overview import overview as measured
+
+    batch = 8
+    say(f"ViTs for 32 x 32 images, width 128, depth 4, 4 heads; patches of 4 and of 1; times for {batch} images, inference, min of n")
+    with Console(stderr=True).status("building and timing"):
+        rows = measured(every_attention(), batch=batch)
+    exact = {row.tokens: row.ms for row in rows if row.attention == "softmax"}
+    table(
+        ("attention", "tokens", "parameters", "multiply-adds", "ms", "x exact"),
+        [
+            (
+                r.attention,
+                *map(count, (r.tokens, r.parameters.all, r.multiply_adds)),
+                f"{r.ms:.1f}",
+                f"{r.ms / exact[r.tokens]:.2f}",
+            )
+            for r in rows
+        ],
+    )
+    small = min(exact)
+    slower = [r for r in rows if r.tokens == small and r.ms > exact[small]]
+    say(f'"x exact" above 1 is slower than exact attention, as {len(slower)} of {len(rows) // len(exact) - 1} are at {small} tokens.')
+
+
+def recipes(args: Sequence[str]) -> None:
+    """[PATTERN]: list the recipes, such as 'hybrid/mnist/*'"""
+    from vixformer.recipes import list_recipes, load_recipe
+
+    pattern = args[0] if args else "*"
+    names = list_recipes(pattern)
+    if not names:
+        raise ValueError(f'no recipe is called "{pattern}"; "vix recipes" lists them all')
+    rows = []
+    for name in names:
+        r = load_recipe(name)
+        rows.append((name, r.data.name, r.model.attention, str(r.train.epochs), str(r.train.batch_size), f"{r.train.lr:g}"))
+    table(("recipe", "data", "attention", "epochs", "batch", "rate"), rows)
+
+
+def runs(args: Sequence[str]) -> None:
+    """[DIR]: what is in a folder of runs, finished or not"""
+    from vixformer.results.runs import list_runs
+
+    folder = Path(args[0] if args else "runs")
+    found = list_runs(folder)
+    if not found:
+        raise ValueError(f'{folder} has no runs: "vix train quick/exact --out {folder}" makes one')
+    rows = []
+    for run in found:
+        s = run.summary
+        state = ("", "", "", "", "") if s is None else _summarised(s)
+        epochs = f"{len(run.history())} of {run.recipe.train.epochs}"
+        rows.append((run.folder.name, run.recipe.data.name, "done" if s else "not finished", epochs, *state))
+    table(("run", "data", "state", "epochs", "parameters", "top-1 %", "train s", "inference ms", "memory, MiB"), rows)
+
+
+def _summarised(s: dict[str, Any]) -> tuple[str, ...]:
+    inference = f"{s['inference_ms_mean']:.1f} ± {s['inference_ms_sd']:.1f}" if "inference_ms_mean" in s else ""
+    memory = f"{s['peak_train_mb']:.0f}" if "peak_train_mb" in s else ""
+    return count(s["parameters"]), f"{s['test_top1']:.2f}", f"{s['train_seconds']:.0f}", inference, memory

@@ -1,0 +1,77 @@
+"""`vix train` and `vix compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from vixformer.commands.flags import asked_recipe, seconds, take, whole
+from vixformer.terminal import comparison, markdown, say, table
+
+
+def train(args: Sequence[str]) -> None:
+    """RECIPE [--train.epochs 3 ...] [--out DIR] | --resume RUN: train one recipe, by name or from a JSON file"""
+    from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
+    from vixformer.terminal import Watch
+    from vixformer.training.loop import train as run
+
+    words = list(args)
+    out, resume = take(words, "--out") or "runs", take(words, "--resume")
+    if resume is not None:
+        if words:
+            raise ValueError(f"--resume goes on with a run as it was and takes no other options, such as {words[0]}")
+        recipe, folder, name = read_run(resume).recipe, Path(resume), resume
+    else:
+        if not words or words[0].startswith("-"):
+            raise ValueError('which recipe? write "vix train quick/exact"; "vix recipes" lists them')
+        name, *options = words
+        recipe = asked_recipe(name, options, "train")
+        source = recipe.data.source()
+        digest = data_digest(source.read("train"), source.read("test"))
+        folder = folder_of(Path(out), Path(name).name if name.endswith(".json") else name, recipe, digest)
+    if (folder / SUMMARY).exists():
+        say(f"{folder} is finished; the same content is not run twice")
+    else:
+        with Watch(name, recipe, f"vix train --resume {folder}") as watch:
+            run(recipe, folder, resume=True, observer=watch)
+    summary = read_run(folder).summary or {}
+    say(
+        f"{folder}: test top-1 {summary['test_top1']:.2f} %, top-5 {summary['test_top5']:.2f} %, "
+        f"epoch {summary['best_epoch']} of {summary['epochs']} chosen on validation, {summary['seconds_an_epoch']:.1f} s an epoch"
+    )
+
+
+def compare(args: Sequence[str]) -> None:
+    """[RECIPES...] [--seeds 3] [--folds 5] [--budget 20m] [--epochs E] [--data NAME] [--out DIR]: train several alike, and a table"""
+    from vixformer.recipes import list_recipes
+    from vixformer.results.files import write_text
+    from vixformer.terminal import Watch
+    from vixformer.training.compare import compare as run
+
+    words = list(args)
+    names = ("out", "seeds", "folds", "epochs", "data", "budget")
+    out, seeds, folds, epochs, data, budget = (take(words, f"--{name}") for name in names)
+    again = "--again" in words
+    words = [word for word in words if word != "--again"]
+    at = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+    options = [*words[at:], *(["--train.epochs", epochs] if epochs else []), *(["--data.name", data] if data else [])]
+    names = [name for word in words[:at] or ["quick/*"] for name in (list_recipes(word) or [word])]
+    chosen = {name: asked_recipe(name, options, "compare") for name in names}
+    folder = Path(out or "runs")
+    with Watch("compare", None, f"vix compare {' '.join(args)}") as watch:
+        many = None if folds is None else whole(folds, "--folds", least=2)
+        found = run(
+            chosen,
+            folder,
+            seeds=whole(seeds or "1", "--seeds"),
+            folds=many,
+            again=again,
+            budget=None if budget is None else seconds(budget),
+            observer=watch.next,
+        )
+    columns, cells, notes = comparison(found)
+    table(columns, cells)
+    for note in notes:
+        say(note)
+    write_text(folder / "compare.md", markdown(columns, cells) + "\n" + "\n".join(notes) + "\n")
+    say(f"This table is in {folder / 'compare.md'}, the runs beside it.")
