@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from scipy.stats import ttest_ind
 
-from tools.pages import RESULTS, difference, pages
-from tools.runs import kept_runs
+from tools.pages import fast_attention, hybrid
+from tools.pages.__main__ import pages
+from tools.pages.numbers import difference
+from tools.pages.tables import RUNS, TIMES, settings
+from tools.runs import RESULTS, Kept, kept_runs
 from vixformer import list_recipes
 from vixformer.config import read_recipe
 
@@ -34,3 +37,49 @@ def test_intervals_are_welchs() -> None:
     assert found.half is not None
     assert (found.mean - found.half, found.mean + found.half) == pytest.approx((interval.low, interval.high))
     assert (difference([2.0], b).half, found.verdict) == (None, "holds" if interval.low > 0 else "within noise")
+
+
+def invented(top1: float, images: int = 10_000, **data: float) -> Kept:
+    summary = {"machine": {"processor": "x", "threads": 2, "torch": "2"}, "per_class": {"a": {}, "b": {}, "macro avg": {}}}
+    summary |= {"test_top1": top1, "train_images": 9_000, "test_images": images}
+    return Kept({"data": data, "train": {"epochs": 3, "batch_size": 64, "precision": "float32"}}, summary, [{"val_top1": top1}])
+
+
+def test_settings_say_how_much_of_the_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RUNS, "whole", [invented(50.0)])
+    monkeypatch.setitem(RUNS, "part", [invented(50.0, 2_000, test_fraction=0.2)])
+    assert "2 classes, batches of 64, float32, 1 seed (" in settings(["whole", "not run"])
+    assert "batches of 64, tested on 2,000 images (20.0 % of the test set), float32" in settings(["part"])
+    assert "2,000 images (20.0 % of the test set) or 10,000 images (100.0 % of the test set)" in settings(["whole", "part"])
+
+
+def test_fast_attention_compares_features_and_patches_once_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kept in (RUNS, TIMES):
+        for name in [name for name in kept if name.startswith("fast-attention/")]:
+            monkeypatch.delitem(kept, name)
+    empty = fast_attention.page()
+    assert "features help" not in empty
+    assert "Patches of 4 or" not in empty
+    for experiment, top1 in (("exp1", 70.0), ("exp2", 72.0), ("exp3", 71.0), ("exp5", 40.0), ("exp8", 30.0)):
+        for model in fast_attention.MODELS:
+            monkeypatch.setitem(RUNS, f"fast-attention/{experiment}/{model}", [invented(top1), invented(top1 + 2)])
+    for name, step, batch in (
+        ("exp5/vit", 9.0, 32),
+        ("exp8/vit", 2.0, 32),
+        ("exp5/performer-relu", 9.0, 32),
+        ("exp8/performer-relu", 2.0, 64),
+    ):
+        time = {"batch": batch, "step_ms": {"median": step}, "inference_ms": {"median": step}}
+        monkeypatch.setitem(TIMES, f"fast-attention/{name}", time)
+    page = fast_attention.page()
+    for model in ("performer-relu", "performer-exp"):
+        gain = difference([72.0, 74.0], [70.0, 72.0])
+        assert f"{model} with 16, 32, 64: 71.00 ± 1.41 / 72.00 ± 1.41 / 73.00 ± 1.41; 64 minus 16: {gain}." in page
+    gain = difference([40.0, 42.0], [30.0, 32.0])
+    assert f"32 features): vit {gain}, 4.50 times the step; performer-relu {gain}; performer-exp {gain}; performer-ftheta {gain}." in page
+
+
+def test_a_layout_run_with_one_kernel_only_is_no_answer_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in RUNS if name.startswith("hybrid/mnist/last-softmax-")]:
+        monkeypatch.delitem(RUNS, name)
+    assert "Do hybrids match" not in hybrid.page().partition("## CIFAR-10")[0]

@@ -1,0 +1,30 @@
+"""`python -m tools.pages`, which `make results` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tools.pages import cifar_kernels, fast_attention, hybrid, linear_tests, xformers
+from tools.runs import RESULTS
+
+PAGES: dict[str, Callable[[], str]] = {
+    "fast-attention": fast_attention.page,
+    "cifar-kernels": cifar_kernels.page,
+    "linear-tests": linear_tests.page,
+    "hybrid": hybrid.page,
+    "xformers": xformers.page,
+}
+
+
+def pages() -> dict[str, str]:
+    made = "`make results` wrote this page from the runs in [runs](runs)."
+    return {f"{name}.md": f"{page().rstrip()}\n\n{made}\n" for name, page in PAGES.items()}
+
+
+def main() -> None:
+    for name, text in pages().items():
+        (RESULTS / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

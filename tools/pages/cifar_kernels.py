@@ -1,0 +1,43 @@
+"""docs/results/cifar-kernels.md."""
+
+from __future__ import annotations
+
+from tools.pages.numbers import in_short
+from tools.pages.tables import TIMES, Column, claim, count, ours, reported, said, settings, slower, table
+
+
+def page() -> str:
+    names = reported("cifar-kernels/")
+    columns: list[Column] = [
+        ("reported top-1", said("test_top1")),
+        ("top-1 here", ours("test_top1")),
+        ("runs", count),
+        ("reported s / epoch", said("seconds_an_epoch")),
+        ("s / epoch here", ours("seconds_an_epoch", 1)),
+        ("parameters", ours("parameters", 0)),
+        ("reported overhead of the learned kernel, %", said("overhead_percent")),
+        ("here, %", _overhead),
+    ]
+    claims = [
+        *claim("ReLU beats ViT", ["cifar-kernels/relu"], ["cifar-kernels/vit"]),
+        *claim("GELU beats ReLU", ["cifar-kernels/gelu-4"], ["cifar-kernels/relu"]),
+        *claim("ELU is far below ReLU", ["cifar-kernels/relu"], ["cifar-kernels/elu-4"]),
+        *claim("EXP beats ViT", ["cifar-kernels/exp"], ["cifar-kernels/vit"]),
+        *claim("f-theta beats ViT", ["cifar-kernels/ftheta"], ["cifar-kernels/vit"]),
+    ]
+    parts = [
+        '# "Optimizing Image Classification on CIFAR-10 with Transformer Architectures"',
+        "ViT, and Performers with five kernels behind three convolutions. All Performers see one token, so their attention returns v "
+        "and the kernel changes nothing but the random numbers; what differs is width, depth, activation and the optimiser. Its "
+        "times are of an NVIDIA A100.",
+        settings(names),
+        in_short(claims),
+        table(names, columns),
+    ]
+    return "\n\n".join(parts)
+
+
+def _overhead(name: str, _: dict[str, str]) -> str:
+    """Of a training step, over the same model with a fixed kernel and as many features."""
+    twin = f"{name}/twin"
+    return f"{100 * (slower(name, twin) - 1):+.1f}" if twin in TIMES else ""

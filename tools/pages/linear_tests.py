@@ -1,0 +1,36 @@
+"""docs/results/linear-tests.md."""
+
+from __future__ import annotations
+
+from tools.pages.numbers import in_short
+from tools.pages.tables import Column, claim, count, ours, reported, said, settings, table
+from vixformer import list_recipes
+
+
+def page() -> str:
+    parts = [
+        '# "Testing linear-attention Transformers"',
+        "A Transformer and a Linformer in torch, Performers in Keras: two networks, so rows of one compare with each other and not "
+        "across. Its accuracy is on validation. Rows from a checkpoint are those of the recipe `transformer` converted.",
+    ]
+    columns: list[Column] = [
+        ("reported validation top-1", said("val_top1")),
+        ("test top-1 here", ours("test_top1")),
+        ("validation here", ours("val_top1")),
+        ("runs", count),
+        ("reported step ms", said("step_ms")),
+        ("step ms here", ours("ms_a_step", 0)),
+        ("parameters", ours("parameters", 0)),
+    ]
+    for data in ("mnist", "cifar10", "cifar100"):
+        base = f"linear-tests/{data}/"
+        names = reported(base)
+        names += [n for n in list_recipes(f"{base}*") if n not in names]
+        claims = [
+            *claim("the Transformer beats the Linformer", [base + "transformer"], [base + "linformer"]),
+            *claim("more softmax features help", [base + "performer-softmax-128"], [base + "performer-softmax-16"]),
+            *claim("more ReLU features do not", [base + "performer-relu-16"], [base + "performer-relu-128"]),
+            *claim("without random features ReLU is as good", [base + "deterministic-relu"], [base + "performer-relu-64"], equal=True),
+        ]
+        parts += [f"## {data}", settings(names), in_short(claims), table(names, columns)]
+    return "\n\n".join(parts)

@@ -1,0 +1,70 @@
+"""What a difference of two sets of runs can tell, and what that says of a document's claims."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy.stats import t as student
+
+
+@dataclass(frozen=True)
+class Difference:
+    """a - b in points, with the half width of its 95 % interval; None where one run cannot give one."""
+
+    mean: float
+    half: float | None
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.2f}" + (" (one seed)" if self.half is None else f" ± {self.half:.2f}")
+
+    @property
+    def verdict(self) -> str:
+        if self.half is None:
+            return "one seed, no interval"
+        return "within noise" if abs(self.mean) <= self.half else "holds" if self.mean > 0 else "the reverse"
+
+
+def difference(a: Sequence[float], b: Sequence[float]) -> Difference:
+    """Welch's interval for two sets of runs."""
+    mean = statistics.fmean(a) - statistics.fmean(b)
+    if min(len(a), len(b)) < 2:
+        return Difference(mean, None)
+    va, vb = statistics.variance(a) / len(a), statistics.variance(b) / len(b)
+    if va + vb == 0:
+        return Difference(mean, 0.0)
+    freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
+    return Difference(mean, float(student.ppf(0.975, freedom)) * math.sqrt(va + vb))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a document says: that one thing is above another, or no different from it."""
+
+    text: str
+    found: Difference
+    equal: bool = False
+
+    @property
+    def verdict(self) -> str:
+        mean, half = self.found.mean, self.found.half
+        if half is None:
+            return "one seed says so" if mean > 0 and not self.equal else "one seed says otherwise"
+        if self.equal:
+            return "no difference found" if abs(mean) <= half else "does not hold"
+        return "holds" if mean > half else "does not hold" if mean < -half else "is within noise"
+
+
+def in_short(claims: Sequence[Claim]) -> str:
+    """Two sentences: what holds, and what does not or cannot be told."""
+    if not claims:
+        return "**In short:** not run yet."
+    good = [c for c in claims if c.verdict in ("holds", "no difference found", "one seed says so")]
+    rest = [c for c in claims if c not in good]
+
+    def told(some: Sequence[Claim]) -> str:
+        return "; ".join(f"{c.text} ({c.found}, {c.verdict})" for c in some) or "nothing"
+
+    return f"**In short:** what holds here: {told(good)}. What does not, or is within noise: {told(rest)}."

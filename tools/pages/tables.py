@@ -1,0 +1,159 @@
+"""Cells, rows and sentences from what is kept in docs/results: the runs, the timings, and the figures the documents report."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+
+from tools.pages.numbers import Claim, difference
+from tools.runs import RESULTS, kept_runs, kept_timings
+from vixformer.results.runs import spread
+
+AVERAGES = ("accuracy", "macro avg", "weighted avg")
+
+RUNS = kept_runs()
+TIMES = kept_timings()
+REPORTED = {
+    row["recipe"]: row for path in sorted((RESULTS / "reported").glob("*.csv")) for row in csv.DictReader(path.read_text().splitlines())
+}
+"""By recipe, in the documents' order."""
+
+Cell = Callable[[str, dict[str, str]], str]
+"""Of a recipe's name and its reported row."""
+Column = tuple[str, Cell]
+
+
+# --- what was found
+
+
+def reported(start: str) -> list[str]:
+    """Recipes a document has figures for, in its order."""
+    return [name for name in REPORTED if name.startswith(start)]
+
+
+def have(names: Iterable[str]) -> bool:
+    return all(name in RUNS for name in names)
+
+
+def tops(names: Iterable[str]) -> list[float]:
+    """Test top-1 of every run of these recipes."""
+    return [run.summary["test_top1"] for name in names for run in RUNS.get(name, [])]
+
+
+def claim(text: str, better: Iterable[str], worse: Iterable[str], equal: bool = False) -> list[Claim]:
+    """None where one side has not been run."""
+    a, b = tops(better), tops(worse)
+    return [Claim(text, difference(a, b), equal)] if a and b else []
+
+
+def slower(name: str, base: str, key: str = "step_ms") -> float:
+    """How many times as long one recipe takes as another."""
+    return TIMES[name][key]["median"] / TIMES[base][key]["median"]
+
+
+# --- cells
+
+
+def said(key: str) -> Cell:
+    return lambda _, row: row.get(key, "")
+
+
+def said_ratio(key: str, base: str) -> Cell:
+    """Of a reported time to that of the exact model."""
+
+    def cell(name: str, row: dict[str, str]) -> str:
+        exact = REPORTED.get(_sibling(name, base), {}).get(key)
+        return f"{float(row[key]) / float(exact):.2f}" if exact and row.get(key) else ""
+
+    return cell
+
+
+def ours(key: str, digits: int = 2) -> Cell:
+    def cell(name: str, _: dict[str, str]) -> str:
+        values = [run.summary[key] for run in RUNS.get(name, []) if run.summary.get(key) is not None]
+        if not values:
+            return "not run"
+        s = spread(values)
+        return f"{s.mean:,.{digits}f}" + ("" if s.sd is None else f" ± {s.sd:.{digits}f}")
+
+    return cell
+
+
+def best_of(name: str, _: dict[str, str]) -> str:
+    """As that work reports it; it grows with the number of runs."""
+    return f"{max(tops([name])):.2f}" if name in RUNS else ""
+
+
+def count(name: str, _: dict[str, str]) -> str:
+    return str(len(RUNS[name])) if name in RUNS else ""
+
+
+def timed(key: str) -> Cell:
+    def cell(name: str, _: dict[str, str]) -> str:
+        found = TIMES.get(name)
+        if found is None:
+            return ""
+        value = found[key]
+        return f"{value['median']:.1f}" if isinstance(value, dict) else f"{value:.0f}"
+
+    return cell
+
+
+def ratio(key: str, base: str) -> Cell:
+    """Of a time here to that of the exact model."""
+
+    def cell(name: str, _: dict[str, str]) -> str:
+        exact = _sibling(name, base)
+        return f"{slower(name, exact, key):.2f}" if name in TIMES and exact in TIMES else ""
+
+    return cell
+
+
+def _sibling(name: str, base: str) -> str:
+    return f"{name.rpartition('/')[0]}/{base}"
+
+
+# --- text
+
+
+def table(names: Sequence[str], columns: Sequence[Column]) -> str:
+    lines = ["| recipe | " + " | ".join(title for title, _ in columns) + " |", "|---" + "|--:" * len(columns) + "|"]
+    for name in names:
+        row = REPORTED.get(name, {})
+        lines.append(f"| `{name}` | " + " | ".join(cell(name, row) for _, cell in columns) + " |")
+    return "\n".join(lines)
+
+
+def settings(names: Sequence[str]) -> str:
+    """What was cut, where, and how often, from the runs themselves."""
+    runs = [run for name in names for run in RUNS.get(name, [])]
+    if not runs:
+        return "None of these has been run here yet."
+    machine = runs[0].summary["machine"]
+    epochs = {run.recipe["train"]["epochs"] for run in runs}
+    images = {run.summary["train_images"] for run in runs}
+    classes = {len([name for name in run.summary["per_class"] if name not in AVERAGES]) for run in runs}
+    batches = {run.recipe["train"]["batch_size"] for run in runs}
+    precision = {run.recipe["train"]["precision"] for run in runs}
+    seeds = {len(RUNS[name]) for name in names if name in RUNS}
+    tested = {(run.summary["test_images"], run.recipe["data"].get("test_fraction", 1.0)) for run in runs}
+    parts = [f"{n:,} images ({100 * share:.1f} % of the test set)" for n, share in sorted(tested)]
+    facts = [
+        f"Here: {_or(epochs)} epochs on {_or(images)} training images of {_or(classes)} classes",
+        f"batches of {_or(batches)}",
+        *([f"tested on {' or '.join(parts)}"] if any(share != 1 for _, share in tested) else []),
+        " or ".join(sorted(precision)),
+        f"{_or(seeds)} seed{'' if seeds == {1} else 's'} (mean ± standard deviation)",
+        machine["processor"],
+        f"{machine['threads']} threads",
+        f"torch {machine['torch']}. Test accuracy is that of the epoch chosen on validation.",
+    ]
+    return ", ".join(facts)
+
+
+def _or(values: Iterable[int]) -> str:
+    return " or ".join(f"{v:,}" for v in sorted(values))
+
+
+def bullet(question: str, answer: str) -> str:
+    return f"* {question} {answer}"
