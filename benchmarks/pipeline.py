@@ -12,8 +12,8 @@ from vixformer import load_recipe
 from vixformer.config import Data
 from vixformer.measure.latency import interleaved
 from vixformer.training.allocator import keep_freed_memory
-from vixformer.training.loop import load_parts
 from vixformer.training.optim import make_optimizer
+from vixformer.training.parts import load_parts
 
 AUGMENTATIONS = {
     "nothing": {},

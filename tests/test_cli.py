@@ -143,7 +143,7 @@ def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     [
         (["train"], "which recipe?"),
         (["train", "quick/exat"], 'did you mean "quick/exact"'),
-        (["train", "quick/exact", "--train.epochs", "0"], "epochs must be greater than 0, not 0"),
+        (["train", "quick/exact", "--train.epochs", "0"], "epochs = 0 leaves the model untrained"),
         (["train", "quick/exact", "--train.epoch", "3"], "did you mean --train.epochs?"),
         (["train", "quick/exact", "--train.batch-size", "99999"], "train.batch_size is 99999"),
         (["train", "quick/exact", "--train.device", "cuda:77"], "train.device cuda:77 cannot be used here: choose cpu"),
@@ -154,7 +154,7 @@ def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         (["compare", "nope/*"], 'unknown recipe "nope/*"'),
         (["compare", "quick/exact", "--seeds", "0"], "--seeds must be a whole number of at least 1, not 0"),
         (["compare", "quick/exact", "--folds", "1"], "--folds must be a whole number of at least 2, not 1"),
-        (["compare", "quick/exact", "--epochs", "0"], "epochs must be greater than 0, not 0"),
+        (["compare", "quick/exact", "--epochs", "0"], "epochs = 0 leaves the model untrained"),
         (["compare", "quick/exact", "--train.lr", "fast"], "--train.lr must be a number, not 'fast'"),
         (["train", "quick/exact", "--train.loggers", "paper"], "paper"),
         (["runs", "/nowhere"], "/nowhere has no runs"),

@@ -44,7 +44,7 @@ def test_models_take_what_they_lack_from_the_data() -> None:
         ('{"data": 3}', "is no recipe"),
         ('{"modle": {}}', 'unknown section of .* "modle"; did you mean "model"'),
         ('{"train": {"epoch": 3}}', 'unknown option of .*train "epoch"; did you mean "epochs"'),
-        ('{"train": {"epochs": 0}}', "epochs must be greater than 0, not 0"),
+        ('{"train": {"epochs": -1}}', "epochs must be greater than or equal to 0, not -1"),
         ('{"train": {"epochs": "many"}}', "epochs must be a whole number"),
         ('{"train": {"optimizer": "lion"}}', "optimizer must be adam, adamw or sgd, not 'lion'"),
         ('{"train": {"lr": -1}}', "lr must be greater than 0"),

@@ -25,8 +25,8 @@ from vixformer.measure.machine import machine
 from vixformer.results.files import write_json
 from vixformer.results.runs import HISTORY, RECIPE, SUMMARY, list_runs
 from vixformer.training.allocator import keep_freed_memory
-from vixformer.training.loop import load_parts
 from vixformer.training.optim import make_optimizer
+from vixformer.training.parts import load_parts
 
 RESULTS = Path(__file__).parent.parent / "docs/results"
 STEPS = 20

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from vixformer.commands.convert import convert
 from vixformer.commands.data import data
 from vixformer.commands.look import attentions, models, overview, recipes, runs, show
 from vixformer.commands.train import compare, train
@@ -16,6 +17,7 @@ from vixformer.version import __version__
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "compare": compare,
     "train": train,
+    "convert": convert,
     "runs": runs,
     "recipes": recipes,
     "data": data,

@@ -70,7 +70,8 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True)
 class Train:
-    epochs: PositiveInt = 10
+    epochs: NonNegativeInt = 10
+    """0 measures what `weights` gave."""
     batch_size: PositiveInt = 128
     seed: NonNegativeInt = 0
     optimizer: Literal["adam", "adamw", "sgd"] = "adamw"
@@ -103,7 +104,10 @@ class Train:
     track_test: bool = False
     """Also record the test set every epoch, in columns of their own that never choose anything."""
     weights: str | None = None
-    """A folder of a trained model to start from, as `best` in a run: what fits in name and shape is taken, the rest is fresh."""
+    """A run or a model's folder to start from, or a recipe that is trained first. Other attention is converted (`vix convert`); of a
+    model that differs in more, what fits in name and shape is taken and the rest is fresh."""
+    distill: NonNegativeInt = 0
+    """Steps that teach layers with other attention than `weights` what those do, before the first epoch."""
     on_nan: Literal["stop", "back"] = "stop"
     """A loss that is not finite: stop, or go back to the last good checkpoint with half the rate."""
     loggers: tuple[Literal["csv", "tensorboard", "mlflow", "wandb"], ...] = ()
@@ -112,6 +116,11 @@ class Train:
     """At the end, time inference and find the peak of memory: a few seconds."""
     compile: bool = False
     device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.weights is None and (self.epochs == 0 or self.distill):
+            what = "epochs = 0 leaves the model untrained" if self.epochs == 0 else "distill has nothing to learn from"
+            raise ValueError(f"{what}: give weights, a run to start from")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -98,6 +98,10 @@ WORDS = {
     "recipe",
     "data",
     "data set",
+    "from",
+    "to",
+    "layers",
+    "new",
     "state",
     "here",
     "what it is",
@@ -193,6 +197,14 @@ class Watch(Observer):
         self.bars.reset(self.epochs, description=name, total=recipe.train.epochs, completed=recipe.train.epochs if done else 0, note=note)
         return self
 
+    def of(self, name: str, recipe: Recipe) -> Watch:
+        return self.next(name, recipe, done=False)
+
+    def taught(self, step: int, steps: int, error: float) -> None:
+        self.bars.update(self.batches, completed=step, total=steps, note=f"teaching, layers {error:.0%} off")
+        if not _watched() and step == steps:
+            print(f"{self.bars.tasks[0].description}: taught {steps} steps, layers {error:.0%} off", file=sys.stderr)
+
     def epoch_begins(self, epoch: int, batches: int) -> None:
         self.bars.update(self.epochs, completed=epoch)
         self.bars.reset(self.batches, total=batches)
@@ -208,6 +220,29 @@ class Watch(Observer):
         self.bars.update(self.epochs, completed=record["epoch"], note=note)
         if not _watched():
             print(f"{self.bars.tasks[0].description}: epoch {record['epoch']}, {note}, {record['seconds']:.1f} s", file=sys.stderr)
+
+
+class Steps:
+    """A bar that is told what is done, how far it is and of how much."""
+
+    def __init__(self) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        self.bars = Progress(*columns, console=Console(stderr=True), transient=True, disable=not _watched())
+        self.tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> Steps:
+        self.bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bars.stop()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if what not in self.tasks:
+            self.tasks[what] = self.bars.add_task(what, total=total)
+        self.bars.update(self.tasks[what], completed=done)
+        if not _watched() and done == total:
+            print(f"{what}: {total} done", file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -22,8 +22,9 @@ from vixformer.config import Data, Recipe, Train
 from vixformer.measure.accuracy import evaluate
 from vixformer.results.files import read_tensors, write_tensors, write_text
 from vixformer.training import loop
-from vixformer.training.loop import NotFiniteError, Observer, load_parts, train
+from vixformer.training.loop import NotFiniteError, Observer, train
 from vixformer.training.optim import learning_rate, make_optimizer
+from vixformer.training.parts import load_parts
 from vixformer.training.state import State
 
 
@@ -56,8 +57,10 @@ def test_it_learns_and_says_what_it_did(tmp_path: Path) -> None:
 
 
 def test_what_python_callers_get_wrong_is_a_sentence_too() -> None:
-    with pytest.raises(ValueError, match=r"epochs must be greater than 0, not 0"):
+    with pytest.raises(ValueError, match=r"epochs = 0 leaves the model untrained: give weights"):
         train(tiny(epochs=0))
+    with pytest.raises(ValueError, match=r"distill has nothing to learn from: give weights"):
+        train(tiny(distill=5))
     with pytest.raises(ValueError, match=r"train.device nowhere cannot be used here"):
         train(tiny(device="nowhere"))
 
@@ -330,7 +333,9 @@ def test_start_from_a_trained_model(tmp_path: Path) -> None:
     train(recipe, observer=Look())
     for name, p in first.model.named_parameters():  # projections, MLPs, positions and head: all but the attention's own
         assert torch.allclose(begun[0][name], p, atol=1e-5), name
-    with pytest.raises(ValueError, match=r"train.weights must be a run or a model's folder: PATH/config.json is not a model's"):
+    with pytest.raises(
+        ValueError, match=r"train.weights: PATH must be a finished run or a model's folder: PATH/config.json is not a model's"
+    ):
         train(tiny(weights="PATH"))
     other = tiny(weights=str(tmp_path / "first"))
     with pytest.raises(ValueError, match=r"no block of .* fits this model"):

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
+from vixformer.config import Recipe, recipe_from_dict
 from vixformer.terminal import read
 
 
-def asked_recipe(name: str, options: Sequence[str], command: str) -> Any:
-    """A recipe with the flags that override parts of it."""
-    from vixformer.config import Recipe, recipe_from_dict
+def asked_recipe(name: str, options: Sequence[str], command: str) -> Recipe:
+    """A recipe by its name, with the flags that override parts of it."""
     from vixformer.recipes import load_recipe
 
-    recipe = load_recipe(name)
-    return recipe_from_dict(read(Recipe, options, f"{command} {name}", default=recipe).to_dict(), name) if options else recipe
+    return changed(load_recipe(name), options, f"{command} {name}")
+
+
+def changed(recipe: Recipe, options: Sequence[str], command: str) -> Recipe:
+    """A recipe with the flags that override parts of it."""
+    if not options:
+        return recipe
+    return recipe_from_dict(read(Recipe, options, command, default=recipe).to_dict(), command.partition(" ")[2])
 
 
 def take(words: list[str], flag: str) -> str | None:

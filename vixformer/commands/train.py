@@ -14,6 +14,7 @@ def train(args: Sequence[str]) -> None:
     from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
     from vixformer.terminal import Watch
     from vixformer.training.loop import train as run
+    from vixformer.training.loop import with_parent
 
     words = list(args)
     out, resume = take(words, "--out") or "runs", take(words, "--resume")
@@ -26,6 +27,8 @@ def train(args: Sequence[str]) -> None:
             raise ValueError('which recipe? write "vix train quick/exact"; "vix recipes" lists them')
         name, *options = words
         recipe = asked_recipe(name, options, "train")
+        with Watch(name, recipe, f"vix train {' '.join(args)}") as watch:
+            recipe = with_parent(recipe, Path(out), watch.of)
         source = recipe.data.source()
         digest = data_digest(source.read("train"), source.read("test"))
         folder = folder_of(Path(out), Path(name).name if name.endswith(".json") else name, recipe, digest)

@@ -19,6 +19,8 @@ from vixformer.backbones.base import Backbone, mechanism_of
 from vixformer.conversion.fit import fit
 from vixformer.registry import checked
 
+FITTED_TOKENS, FEWEST = 2**13, 8
+"""What a layer is fitted to, so that it takes seconds: tokens, and at least so many images."""
 POOR = 0.5
 """Relative error of a layer's output from which a warning is due."""
 
@@ -58,8 +60,12 @@ def convert(model: Backbone, attention: str, data: Tensor | None = None) -> tupl
     Projections, head width, norms and everything around the attention stay as they are. With data, what a mechanism learns for itself is
     fitted to the layer's own attention, and the report says how far off each layer is.
     """
+    return swap(model, expanded(model, attention), data)
+
+
+def swap(model: Backbone, layers: Sequence[Any], data: Tensor | None = None) -> tuple[Any, Report]:
+    """`convert`, with one configuration a layer."""
     before = [mechanism_of(module) for module in model.attentions()]
-    layers = _layers(model, attention)
     for i, (old, layer) in enumerate(zip(before, layers, strict=True)):
         _check(i, old, layer)
     new = _built(model, layers)
@@ -75,7 +81,7 @@ def convert(model: Backbone, attention: str, data: Tensor | None = None) -> tupl
     return new, Report(new.attention_expression(), tuple(reports))
 
 
-def _layers(model: Backbone, attention: str) -> list[Any]:
+def expanded(model: Backbone, attention: str) -> list[Any]:
     """One configuration a layer. A Performer of the softmax kernel gets rows of one length, whose estimate is closer, unless it says."""
     depths = getattr(model.config, "depths", None) or (len(model.attentions()),)
     layers: list[Any] = parse(attention).expand(*depths)
@@ -144,7 +150,8 @@ def _measured(model: Backbone, new: Any, changed: Sequence[int], reports: list[L
             wanted = old.core(q, k, v, None, grid)
         core = modules[i].core
         if i in changed:
-            fit(core, q, k, v, wanted, grid)
+            n = max(FEWEST, FITTED_TOKENS // q.shape[-2])
+            fit(core, q[:n], k[:n], v[:n], wanted[:n], grid)
         with torch.no_grad():
             error = float((core(q, k, v, None, grid) - wanted).float().norm() / wanted.float().norm().clamp(min=1e-12))
         rms = [float(t.float().square().mean().sqrt()) for t in (q, k)]

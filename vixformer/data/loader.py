@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -50,6 +50,11 @@ class Loader:
         for index in torch.arange(len(self.images)).split(self.batch_size):
             pixels, labels = self._take(index)
             yield self._ready(pixels), labels
+
+    def spread(self, most: int) -> Loader:
+        """At most so many of the images, from all over the set: neighbours are often alike."""
+        index = torch.linspace(0, len(self.images) - 1, min(most, len(self.images))).long()
+        return replace(self, images=self.images.take(index))
 
     def _ready(self, pixels: Tensor) -> Tensor:
         """What is stored as floats, noise, is normal already."""

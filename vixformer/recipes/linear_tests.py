@@ -6,7 +6,8 @@ into 2048 and 1024 hidden units, 1e-3, weight decay 1e-4; softmax and ReLU featu
 features. What it leaves open or prints twice, and what is chosen here: torch's rate, so 3e-4, and Linformer's rank, so a quarter of the
 places, up; MNIST's "7 x 7 patches", so patches of 7; CIFAR images at 72 x 72 with patches of 6 in torch, but 25 patches of 6 in the table
 of the Keras model, and so here; Keras batches of 128 (MNIST) and 32 (CIFAR) with 20 epochs, not 32 and 256 with 30; 6 and 8 layers, not 4
-and 8; dropout 0.1, and 0.5 in the head, as in the Keras example it follows. Rows "from checkpoint" start from the transformer's weights.
+and 8; dropout 0.1, and 0.5 in the head, as in the Keras example it follows. Rows "from checkpoint" start from the same network trained
+with exact attention, `transformer` and `keras-transformer`: `vix compare` and `vix train` train that first.
 
 What they gave here: docs/results/linear-tests.md.
 """
@@ -39,24 +40,31 @@ PERFORMERS = {
 PERFORMERS |= {f"deterministic-{kernel}": f"performer(kernel={kernel}, features=none)" for kernel in ("relu", "exp")}
 
 
-def torch_model(data: str, attention: str) -> Recipe:
+def torch_model(data: str, attention: str, weights: str | None = None) -> Recipe:
     """Command: `vix train linear-tests/mnist/transformer` (and the others)."""
     small = data == "mnist"
     model = replace(TORCH, attention=attention, patch_size=7 if small else 6, depth=6 if small else 8)
     train = Train(epochs=20 if small else 100, batch_size=32, optimizer="adam", lr=3e-4, weight_decay=0.0, schedule="constant")
-    return Recipe(data=Data(name=data, mean=(0.5,), std=(0.5,), resize=None if small else 72), model=model, train=train)
+    images = Data(name=data, mean=(0.5,), std=(0.5,), resize=None if small else 72)
+    return Recipe(data=images, model=model, train=replace(train, weights=weights))
 
 
-def keras_model(data: str, attention: str) -> Recipe:
+def keras_model(data: str, attention: str, weights: str | None = None) -> Recipe:
     """Command: `vix train linear-tests/mnist/performer-relu-64` (and the others)."""
     small = data == "mnist"
     model = replace(KERAS, attention=attention, depth=6 if small else 8)
     train = Train(epochs=20, batch_size=128 if small else 32, optimizer="adamw", lr=1e-3, weight_decay=1e-4, schedule="constant")
-    return Recipe(data=Data(name=data), model=model, train=train)
+    return Recipe(data=Data(name=data), model=model, train=replace(train, weights=weights))
 
 
 for _data, _rank in (("mnist", 4), ("cifar10", 36), ("cifar100", 36)):
-    add(f"linear-tests/{_data}/transformer", partial(torch_model, _data, "softmax"))
-    add(f"linear-tests/{_data}/linformer", partial(torch_model, _data, f"linformer(rank={_rank})"))
+    _base, _linformer = f"linear-tests/{_data}/", f"linformer(rank={_rank})"
+    add(_base + "transformer", partial(torch_model, _data, "softmax"))
+    add(_base + "linformer", partial(torch_model, _data, _linformer))
+    add(_base + "linformer-from-checkpoint", partial(torch_model, _data, _linformer, _base + "transformer"))
+    add(_base + "keras-transformer", partial(keras_model, _data, "softmax"))
     for _name, _attention in PERFORMERS.items():
-        add(f"linear-tests/{_data}/{_name}", partial(keras_model, _data, _attention))
+        add(_base + _name, partial(keras_model, _data, _attention))
+    for _kernel in ("softmax", "relu"):
+        _name = f"performer-{_kernel}-16"
+        add(f"{_base}{_name}-from-checkpoint", partial(keras_model, _data, PERFORMERS[_name], _base + "keras-transformer"))

@@ -37,6 +37,8 @@ def content(recipe: Recipe, digest: str) -> str:
     values["data"].pop("root")
     values["train"].pop("device")
     values["train"].pop("loggers")
+    if values["train"]["weights"] is not None:
+        values["train"]["weights"] = Path(values["train"]["weights"]).name  # a run's own name says what is in it
     return hashlib.sha256(json.dumps([values, digest, __version__], sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 
 from vixformer.config import Recipe
 from vixformer.training.allocator import keep_freed_memory
-from vixformer.training.loop import load_parts, pick_device
 from vixformer.training.optim import make_optimizer
+from vixformer.training.parts import load_parts, pick_device
 
 LEAST_EPOCHS = 4
 """Below that, less data rather than fewer epochs: a rate that rises and falls needs some time."""

@@ -18,7 +18,7 @@ from vixformer.measure.latency import Timing, interleaved
 from vixformer.results.files import write_json
 from vixformer.results.runs import BEST, SUMMARY, Spread, column, data_digest, folder_of, read_run
 from vixformer.training.budget import Cut, cut, probe
-from vixformer.training.loop import Observer, train
+from vixformer.training.loop import Observer, train, with_parent
 
 TIMED_BATCH = 64
 BUDGETS = "budgets.json"
@@ -80,6 +80,7 @@ def compare(
     # seed by seed, so that if time runs out all recipes have as many
     plans = [[(name, planned) for planned in _plan(recipe, seeds, folds)] for name, recipe in recipes.items()]
     for name, recipe in (run for round_ in zip(*plans, strict=True) for run in round_):
+        recipe = with_parent(recipe, out, lambda n, r: observer(_label(n, r, seeds), r, False) if observer else Observer(), recipes)
         key = (recipe.data.name, recipe.data.root, recipe.data.resize)
         if key not in digests:
             source = recipe.data.source()

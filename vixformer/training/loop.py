@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-import signal
-import threading
+import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +18,19 @@ from torch import Tensor, nn
 from vixformer.attention.base import redraw
 from vixformer.backbones.base import from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
-from vixformer.data import split
-from vixformer.data.base import Images
-from vixformer.data.loader import Augmentation, Loader, channel_statistics
+from vixformer.data.loader import Loader
 from vixformer.measure import footprint
 from vixformer.measure.accuracy import Scores, evaluate
 from vixformer.measure.machine import machine
 from vixformer.results.files import write_json, write_text
-from vixformer.results.runs import BEST, HISTORY, LAST, RECIPE, SUMMARY
+from vixformer.results.runs import BEST, HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.faults import first_not_finite
+from vixformer.training.interrupt import Interrupt
 from vixformer.training.loggers import make_loggers
 from vixformer.training.optim import learning_rate, make_optimizer
+from vixformer.training.parts import load_parts, pick_device
+from vixformer.training.start import Start, parent_of, start
 from vixformer.training.state import State
 
 CHECKPOINT_SECONDS = 60.0
@@ -39,6 +40,7 @@ MOST_RETREATS = 5
 class Observer:
     """What a caller may want to see while it runs. Does nothing."""
 
+    def taught(self, step: int, steps: int, error: float) -> None: ...
     def epoch_begins(self, epoch: int, batches: int) -> None: ...
     def batch_done(self, state: State, loss: float) -> None: ...
     def epoch_done(self, record: dict[str, Any]) -> None: ...
@@ -62,108 +64,81 @@ class Result:
         return self.summary["val_top1"]
 
 
-@dataclass(frozen=True)
-class Parts:
-    """The data of a run, ready for batches."""
-
-    train: Loader
-    val: Loader | None
-    test: Loader
-    classes: tuple[str, ...]
-
-
-def load_parts(recipe: Recipe, device: torch.device) -> Parts:
-    """Selection never looks at the test set: validation is a stratified part of the training images, or a fold of them."""
-    data, train = recipe.data, recipe.train
-    source = data.source()
-    everything, test = source.read("train"), source.read("test")
-    everything = everything.take(split.fraction(everything.labels, data.fraction, data.split_seed))
-    test = test.take(split.fraction(test.labels, data.test_fraction, data.split_seed, "data.test_fraction"))
-    if data.folds is not None:
-        chosen, held = split.fold(everything.labels, data.folds, data.fold, data.split_seed)
-    else:
-        chosen, held = split.validation(everything.labels, data.val_fraction, data.split_seed)
-    learn = everything.take(chosen)
-    if train.batch_size > len(learn):
-        raise ValueError(f"train.batch_size is {train.batch_size} and there are only {len(learn)} images to train on: make it smaller")
-    measured = channel_statistics(learn) if data.mean is None or data.std is None else None
-    mean, std = data.mean or (measured and measured[0]), data.std or (measured and measured[1])
-    assert mean is not None and std is not None  # noqa: PT018
-    for name, values in (("mean", mean), ("std", std)):
-        if len(values) not in (1, learn.shape[0]):
-            raise ValueError(f"data.{name} has {len(values)} values and the images {learn.shape[0]} channels: give one a channel")
-    size = learn.shape[1:] if data.resize is None else (data.resize, data.resize)
-
-    def loader(images: Images, augmentation: Augmentation = Augmentation()) -> Loader:  # noqa: B008
-        return Loader(images, train.batch_size, mean, std, size, device, augmentation)
-
-    augmentation = Augmentation(data.crop, data.flip, data.rotate)
-    return Parts(loader(learn, augmentation), loader(everything.take(held)) if len(held) else None, loader(test), learn.classes)
-
-
-def pick_device(name: str) -> torch.device:
-    if name != "auto":
-        try:
-            return torch.empty(0, device=name).device
-        except (RuntimeError, AssertionError):
-            raise ValueError(f"train.device {name} cannot be used here: choose cpu, or leave it out") from None
-    return torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
-
-
-def start_from(model: nn.Module, folder: Path) -> None:
-    """The weights of a trained model that fit in name and shape; another classifier, or another attention's own, stay fresh."""
-    try:
-        given = from_pretrained(folder / BEST if (folder / BEST).exists() else folder).state_dict()
-    except ValueError as error:
-        raise ValueError(f"train.weights must be a run or a model's folder: {error}") from None
-    own = model.state_dict()
-    fitting = {name: tensor for name, tensor in given.items() if name in own and own[name].shape == tensor.shape}
-    if not any(name.startswith(("blocks", "stages")) for name in fitting):
-        raise ValueError(f"train.weights: no block of {folder} fits this model: give a model of the same kind and width")
-    model.load_state_dict(fitting, strict=False)
-
-
 def train(recipe: Recipe, out: str | Path | None = None, *, resume: bool = False, observer: Observer | None = None) -> Result:
     """Train, choose the epoch on the validation part, read the test set once. With `out`, a run folder that can be resumed."""
     recipe = recipe_from_dict(recipe.to_dict(), "the recipe")  # dataclasses.replace checks nothing
     keep_freed_memory()
-    run = _Run(recipe, None if out is None else Path(out), observer or Observer())
-    if resume:
-        run.resume()
-    return run.finish()
+    folder = None if out is None else Path(out)
+    with tempfile.TemporaryDirectory() as nowhere:
+        recipe = with_parent(recipe, Path(nowhere) if folder is None else folder.parent, lambda *_: observer or Observer())
+        return _Run(recipe, folder, observer or Observer(), resume).finish()
+
+
+def with_parent(
+    recipe: Recipe, out: Path, observer: Callable[[str, Recipe], Observer], among: Mapping[str, Recipe] | None = None
+) -> Recipe:
+    """A recipe that starts from another one gets the folder of that one's run under `out`, which is trained where it is not there.
+
+    `among` are recipes as they are run beside it, cut or changed: a parent among them is taken as it is there.
+    """
+    found = parent_of(recipe, among)
+    if found is None:
+        return recipe
+    name, parent = found
+    source = parent.data.source()
+    folder = folder_of(out, name, parent, data_digest(source.read("train"), source.read("test")))
+    if not (folder / SUMMARY).exists():
+        train(parent, folder, resume=True, observer=observer(name, parent))
+    return replace(recipe, train=replace(recipe.train, weights=str(folder.resolve())))
 
 
 class _Run:
-    def __init__(self, recipe: Recipe, folder: Path | None, observer: Observer) -> None:
+    def __init__(self, recipe: Recipe, folder: Path | None, observer: Observer, resume: bool) -> None:
         self.recipe, self.folder, self.observer = recipe, folder, observer
         self.device = pick_device(recipe.train.device)
         self.parts = load_parts(recipe, self.device)
-        seeds = torch.Generator().manual_seed(recipe.train.seed)
-        torch.manual_seed(recipe.train.seed)
-        model: Any = recipe.build(self.parts.test.images).to(self.device)
-        if recipe.train.weights is not None:
-            start_from(model, Path(recipe.train.weights))
-        order, augment, features = (torch.Generator().manual_seed(int(torch.randint(2**40, (), generator=seeds))) for _ in range(3))
-        scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.train.precision == "float16")
-        self.state = State(model, make_optimizer(model, recipe.train), scaler, order, augment, features)
-        self.forward: Any = torch.compile(model) if recipe.train.compile else model
         self.precision: torch.dtype = getattr(torch, recipe.train.precision)
-        self.weights = self._class_weights() if recipe.train.class_weights else None
-        self.best: dict[str, Tensor] | None = None
-        self.retreats = 0
-        self.interrupt = _Interrupt()
-        self.snapshot: Any = None
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 write_text(folder / RECIPE, recipe.to_json())
             except OSError as error:
                 raise ValueError(f"cannot write to {folder}: {error.strerror}; choose another folder with --out") from None
+        seeds = torch.Generator().manual_seed(recipe.train.seed)
+        order, augment, features = (torch.Generator().manual_seed(int(torch.randint(2**40, (), generator=seeds))) for _ in range(3))
+        last = None if folder is None or not resume or not (folder / LAST).exists() else folder / LAST
+        begun = self._begun(augment, fresh=last is not None)
+        scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.train.precision == "float16")
+        optimizer = make_optimizer(begun.model, recipe.train)
+        self.state = State(begun.model, optimizer, scaler, order, augment, features, conversion=begun.conversion)
+        self.forward: Any = torch.compile(begun.model) if recipe.train.compile else begun.model
+        self.weights = self._class_weights() if recipe.train.class_weights else None
+        self.best: dict[str, Tensor] | None = None
+        self.retreats = 0
+        self.interrupt = Interrupt()
+        self.snapshot: Any = None
+        if last is not None:
+            self.state.load(last)
+        elif begun.conversion is not None:
+            self._save()  # teaching may have taken minutes
         if recipe.train.loggers and folder is None:
             raise ValueError("train.loggers need a run folder to write to: give out")
         self.loggers = [] if folder is None else make_loggers(recipe, folder)
 
     # --- the path of a run
+
+    def _begun(self, generator: torch.Generator, fresh: bool) -> Start:
+        torch.manual_seed(self.recipe.train.seed)
+        model: Any = self.recipe.build(self.parts.test.images).to(self.device)
+        if fresh or self.recipe.train.weights is None:
+            return Start(model, None)
+
+        def judge(candidate: Any) -> dict[str, float]:
+            loaders = {"val": self.parts.val, "test": self.parts.test}
+            scores = {name: evaluate(candidate, loader, self.precision) for name, loader in loaders.items() if loader is not None}
+            return {f"{name}_top1": score.top1 for name, score in scores.items()}
+
+        return start(model, self.recipe, self.parts.train, generator, judge, self.observer.taught)
 
     def finish(self) -> Result:
         with self.interrupt:
@@ -172,6 +147,8 @@ class _Run:
 
     def _all_epochs(self) -> None:
         train, state = self.recipe.train, self.state
+        if train.epochs == 0:
+            self._keep_best()
         while state.epoch < train.epochs and not self._patience_is_over():
             try:
                 self._epoch()
@@ -182,12 +159,6 @@ class _Run:
                 self._save()
                 raise
             self._save()
-
-    def resume(self) -> None:
-        assert self.folder is not None
-        last = self.folder / LAST
-        if last.exists():
-            self.state.load(last)
 
     def _epoch(self) -> None:
         train, state, loader = self.recipe.train, self.state, self.parts.train
@@ -276,7 +247,10 @@ class _Run:
         began = time.perf_counter()
         scores = self._evaluate(self.parts.test)
         test_seconds = time.perf_counter() - began
-        best = self._best_epoch()
+        if history:
+            best, chosen = self._best_epoch() + 1, history[self._best_epoch()]
+        else:
+            best, chosen = 0, {} if self.parts.val is None else _prefixed("val", self._evaluate(self.parts.val))
         train_seconds = sum(r["seconds"] for r in history)
         summary: dict[str, Any] = {
             "attention": state.model.attention_expression(),
@@ -285,22 +259,24 @@ class _Run:
             "train_images": len(self.parts.train.images),
             "test_images": len(self.parts.test.images),
             "epochs": len(history),
-            "best_epoch": best + 1,
+            "best_epoch": best,
             "monitor": self.recipe.train.monitor,
             "stopped_early": len(history) < self.recipe.train.epochs,
             "train_seconds": train_seconds,
-            "seconds_an_epoch": train_seconds / len(history),
-            "ms_a_step": 1e3 * train_seconds / state.steps,
+            "seconds_an_epoch": train_seconds / max(len(history), 1),
+            "ms_a_step": 1e3 * train_seconds / max(state.steps, 1),
             "seconds_in_all": train_seconds + sum(r["evaluation_seconds"] for r in history),
             "test_seconds": test_seconds,
             **self._costs(),
             "machine": machine(self.device),
-            **{f"val_{k}": history[best].get(f"val_{k}") for k in ("loss", "top1", "top5")},
+            **{f"val_{k}": chosen.get(f"val_{k}") for k in ("loss", "top1", "top5")},
             **_prefixed("test", scores),
             "per_class": scores.per_class(self.parts.classes),
             "confusion": scores.confusion(len(self.parts.classes)),
         }
-        if self.recipe.train.track_test:
+        if state.conversion is not None:
+            summary["conversion"] = state.conversion
+        if self.recipe.train.track_test and history:
             summary |= {"test_max_top1": max(r["test_top1"] for r in history), "test_last_top1": history[-1]["test_top1"]}
         if self.folder is not None:
             write_json(self.folder / SUMMARY, summary)
@@ -380,27 +356,6 @@ class _Run:
         self.state.optimizer.zero_grad(set_to_none=True)
         self.state.batch, self.state.sums = 0, dict.fromkeys(self.state.sums, 0.0)
         self.state.rate_factor /= 2
-
-
-class _Interrupt:
-    """Ctrl-C waits for the end of a step, where everything agrees and can be stored; a second one does not wait."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.previous: Any = None
-
-    def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            self.previous = signal.signal(signal.SIGINT, self._note)
-
-    def __exit__(self, *_: object) -> None:
-        if self.previous is not None:
-            signal.signal(signal.SIGINT, self.previous)
-
-    def _note(self, *_: object) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
 
 
 class NotFiniteError(ValueError):

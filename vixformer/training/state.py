@@ -32,9 +32,11 @@ class State:
     sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("loss", "hits", "images"), 0.0))
     """Of the epoch so far."""
     history: list[dict[str, Any]] = field(default_factory=list)
+    conversion: dict[str, Any] | None = None
+    """What the model was made from, where it was."""
 
     GENERATORS = ("order", "augment", "redraw")
-    NUMBERS = ("epoch", "batch", "steps", "rate_factor", "seconds", "sums", "history")
+    NUMBERS = ("epoch", "batch", "steps", "rate_factor", "seconds", "sums", "history", "conversion")
 
     def save(self, path: Path) -> None:
         tensors = {f"model.{name}": t.contiguous() for name, t in _unshared(self.model.state_dict()).items()}

@@ -1,0 +1,71 @@
+"""Which layers to convert."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.backbones.test_backbones import images, small
+from vixformer import convert
+from vixformer.conversion.choose import LayerCost, _cheapest, choose, mixed
+
+
+def _damaged(layer: int) -> tuple[Any, Any, torch.Tensor]:
+    torch.manual_seed(0)
+    old = small("vit", depth=4).eval()
+    x = images(old, 16)
+    new, _ = convert(old, "hedgehog", x)
+    with torch.no_grad():
+        new.blocks[layer].attn.proj.weight.mul_(-50)
+    return old, new, x
+
+
+@pytest.mark.parametrize("bad", [0, 2])
+def test_the_layer_that_costs_most_goes_last(bad: int) -> None:
+    old, new, x = _damaged(bad)
+    wanted = old(x).detach()
+    seen: list[tuple[int, int]] = []
+
+    def judge(model: Any) -> tuple[float, float]:
+        loss = float((model(x) - wanted).square().mean().detach())
+        return loss, 100 - loss
+
+    found = choose(old, new, judge, x, lambda done, total: seen.append((done, total)))
+    assert seen == [(i, 11) for i in range(1, 12)]  # the model as it was, then 4 + 3 + 2 + 1
+    assert found.curve[-1].layers[-1] == bad
+    assert max(found.costs, key=lambda c: c.loss).layer == bad
+    assert max(found.costs, key=lambda c: c.error).layer == bad
+    assert [len(p.layers) for p in found.curve] == [0, 1, 2, 3, 4]
+    assert [found.curve[i].attention for i in (0, -1)] == ["softmax", "hedgehog"]
+    for point in found.curve:
+        assert point.ms > 0
+        assert (point.loss, point.top1) == pytest.approx(judge(mixed(old, new, point.layers)))
+
+
+@torch.no_grad()
+def test_a_mixture_has_the_layers_of_both() -> None:
+    old, new, x = _damaged(1)
+    assert torch.equal(mixed(old, new, ())(x), old(x))
+    assert torch.equal(mixed(old, new, range(4))(x), new(x))
+    some = mixed(old, new, [1])
+    assert some.attention_expression() == "softmax + hedgehog + softmax"
+    assert torch.equal(some.blocks[1].attn.proj.weight, new.blocks[1].attn.proj.weight)
+    assert torch.equal(some.blocks[2].attn.proj.weight, old.blocks[2].attn.proj.weight)
+
+
+def test_time_counts_where_it_is_won() -> None:
+    def cost(layer: int, ms: float, new_ms: float) -> LayerCost:
+        return LayerCost(layer, 0.1, 0.0, 0.0, ms, new_ms)
+
+    costs = {0: cost(0, 10.0, 1.0), 1: cost(1, 1.0, 0.5), 2: cost(2, 1.0, 1.01)}
+    assert _cheapest({0: 0.09, 1: 0.04, 2: 0.04}, costs) == 0  # twice the loss, eighteen times the time
+    assert _cheapest({1: 0.04, 2: 0.001}, costs) == 2  # no time won, but next to no loss
+    assert _cheapest({0: -0.01, 1: -0.01}, costs) == 0
+
+
+def test_nothing_to_choose_from() -> None:
+    old = small("vit")
+    with pytest.raises(ValueError, match="no layer differs from what the model has"):
+        choose(old, convert(old, "softmax")[0], lambda _: (0.0, 0.0), images(old))

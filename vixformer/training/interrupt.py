@@ -1,0 +1,28 @@
+"""Ctrl-C at a good moment."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Any
+
+
+class Interrupt:
+    """Ctrl-C waits for the end of a step, where everything agrees and can be stored; a second one does not wait."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.previous: Any = None
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self.previous = signal.signal(signal.SIGINT, self._note)
+
+    def __exit__(self, *_: object) -> None:
+        if self.previous is not None:
+            signal.signal(signal.SIGINT, self.previous)
+
+    def _note(self, *_: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True

@@ -1,0 +1,60 @@
+"""The data of a run, split and ready for batches, and the device they go to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from vixformer.config import Recipe
+from vixformer.data import split
+from vixformer.data.base import Images
+from vixformer.data.loader import Augmentation, Loader, channel_statistics
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The data of a run, ready for batches."""
+
+    train: Loader
+    val: Loader | None
+    test: Loader
+    classes: tuple[str, ...]
+
+
+def load_parts(recipe: Recipe, device: torch.device) -> Parts:
+    """Selection never looks at the test set: validation is a stratified part of the training images, or a fold of them."""
+    data, train = recipe.data, recipe.train
+    source = data.source()
+    everything, test = source.read("train"), source.read("test")
+    everything = everything.take(split.fraction(everything.labels, data.fraction, data.split_seed))
+    test = test.take(split.fraction(test.labels, data.test_fraction, data.split_seed, "data.test_fraction"))
+    if data.folds is not None:
+        chosen, held = split.fold(everything.labels, data.folds, data.fold, data.split_seed)
+    else:
+        chosen, held = split.validation(everything.labels, data.val_fraction, data.split_seed)
+    learn = everything.take(chosen)
+    if train.batch_size > len(learn):
+        raise ValueError(f"train.batch_size is {train.batch_size} and there are only {len(learn)} images to train on: make it smaller")
+    measured = channel_statistics(learn) if data.mean is None or data.std is None else None
+    mean, std = data.mean or (measured and measured[0]), data.std or (measured and measured[1])
+    assert mean is not None and std is not None  # noqa: PT018
+    for name, values in (("mean", mean), ("std", std)):
+        if len(values) not in (1, learn.shape[0]):
+            raise ValueError(f"data.{name} has {len(values)} values and the images {learn.shape[0]} channels: give one a channel")
+    size = learn.shape[1:] if data.resize is None else (data.resize, data.resize)
+
+    def loader(images: Images, augmentation: Augmentation = Augmentation()) -> Loader:  # noqa: B008
+        return Loader(images, train.batch_size, mean, std, size, device, augmentation)
+
+    augmentation = Augmentation(data.crop, data.flip, data.rotate)
+    return Parts(loader(learn, augmentation), loader(everything.take(held)) if len(held) else None, loader(test), learn.classes)
+
+
+def pick_device(name: str) -> torch.device:
+    if name != "auto":
+        try:
+            return torch.empty(0, device=name).device
+        except (RuntimeError, AssertionError):
+            raise ValueError(f"train.device {name} cannot be used here: choose cpu, or leave it out") from None
+    return torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
