@@ -17,7 +17,7 @@ def convert(args: Sequence[str]) -> None:
     """RUN --attention EXPR [--distill 300] [--finetune 1] [--choose K] [--data NAME] [--out DIR]: other attention for a trained model"""
     from vixformer.results.files import write_json
     from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
-    from vixformer.training.convert import choose_layers, converted_recipe, name_of, recipe_of
+    from vixformer.training.convert import choose_layers, converted_recipe, differing, name_of, recipe_of
     from vixformer.training.loop import train
 
     words = list(args)
@@ -31,14 +31,15 @@ def convert(args: Sequence[str]) -> None:
     steps, epochs = whole(distill or "0", "--distill", least=0), whole(finetune or "0", "--finetune", least=0)
     recipe = recipe_of(parent, data)
     new = converted_recipe(recipe, parent, attention, steps, epochs)  # before anything takes time: it may not be possible
+    changed(new, options, f"convert {parent}")
     choice = None
     if few is not None:
+        count = whole(few, "--choose")
+        if count > (most := differing(parent, attention)):
+            differ = "no layer differs" if not most else "only 1 layer differs" if most == 1 else f"only {most} layers differ"
+            raise ValueError(f"--choose {count}: {differ} from what the model has")
         with Steps() as watch:
             choice = choose_layers(recipe, parent, attention, steps, watch)
-        most = len(choice.curve) - 1
-        count = whole(few, "--choose")
-        if count > most:
-            raise ValueError(f"--choose {count}: only {most} layers differ from what the model has")
         _show_choice(choice, count)
         new = converted_recipe(recipe, parent, choice.curve[count].attention, steps, epochs)
     new = changed(new, options, f"convert {parent}")
@@ -72,7 +73,7 @@ def _show_choice(choice: Any, count: int) -> None:
     say("Layer after layer, the cheapest first; milliseconds of the model:")
     table(("converted", "layers", "validation %", "ms", "x before", "attention"), rows)
     if choice.curve[count].ms >= exact.ms:
-        say(f"Converting {count} layers wins no time here: with so few tokens exact attention is as fast.")
+        say(f"Converting {count} of them wins no time here: with so few tokens exact attention is as fast.")
 
 
 def _show_conversion(summary: dict[str, Any]) -> None:

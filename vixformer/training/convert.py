@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.base import Backbone, mechanism_of
 from vixformer.config import Data, Recipe
 from vixformer.conversion.choose import Choice, choose
 from vixformer.conversion.distil import distil
@@ -49,6 +49,12 @@ def converted_recipe(recipe: Recipe, folder: Path, attention: str, distill: int,
     new, _ = swap(model, expanded(model, attention))
     train = replace(recipe.train, lr=RATE * recipe.train.lr, weights=str(folder.resolve()), distill=distill)
     return Cut(epochs, 1.0).applied(replace(recipe, model=new.config, train=train))
+
+
+def differing(folder: Path, attention: str) -> int:
+    """How many layers of a model have another attention than this."""
+    model = trained_model(folder)
+    return sum(mechanism_of(a).config != b for a, b in zip(model.attentions(), expanded(model, attention), strict=True))
 
 
 def name_of(folder: Path, recipe: Recipe) -> str:

@@ -1,0 +1,73 @@
+"""`vix convert`, as a person meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.test_cli import fails, run
+from tests.training.test_loop import tiny
+from vixformer.training.loop import train
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "exact-seed0-0123456789ab"
+    train(tiny(attention="softmax", epochs=3, fraction=0.2), folder)
+    return folder
+
+
+def test_a_new_run_that_remembers_its_parent(parent: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    args = ["convert", str(parent), "--attention", "performer(features=16)", "--distill", "5", "--finetune", "1", "--out", str(tmp_path)]
+    out = run(capsys, *args)
+    assert all(word in out for word in ("as it was", "converted", "taught by the old layers", "fine-tuned, epoch 1 of 1"))
+    (folder,) = tmp_path.iterdir()
+    assert folder.name.startswith("exact-to-performer-features-16-scaling-sqrt-seed0-")
+    recipe = json.loads((folder / "recipe.json").read_text())
+    assert recipe["model"]["attention"] == "performer(features=16, scaling=sqrt)"
+    assert (recipe["train"]["weights"], recipe["train"]["distill"], recipe["train"]["epochs"]) == (str(parent), 5, 1)
+    assert recipe["train"]["lr"] == pytest.approx(0.3 * 3e-3)
+    assert "the same content is not run twice" in run(capsys, *args)
+    slower = run(capsys, *args, "--train.lr", "1e-5")
+    assert "fine-tuned" in slower
+    assert {json.loads((f / "recipe.json").read_text())["train"]["lr"] for f in tmp_path.iterdir()} == {0.3 * 3e-3, 1e-5}
+
+
+def test_choosing_layers(parent: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = run(capsys, "convert", str(parent), "--attention", "hedgehog", "--choose", "1", "--out", str(tmp_path))
+    assert "(chosen)" in out
+    (folder,) = tmp_path.iterdir()
+    choice = json.loads((folder / "choice.json").read_text())
+    assert [len(p["layers"]) for p in choice["curve"]] == [0, 1, 2]
+    assert [choice["curve"][i]["attention"] for i in (0, -1)] == ["softmax", "hedgehog"]
+    assert json.loads((folder / "recipe.json").read_text())["model"]["attention"] == choice["curve"][1]["attention"]
+    assert all(p["attention"] in out for p in choice["curve"])
+
+
+def test_a_model_without_a_run(parent: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "say which images it is for, as in --data cifar10" in fails(capsys, "convert", str(parent / "best"), "--attention", "hedgehog")
+    out = run(capsys, "convert", str(parent / "best"), "--attention", "hedgehog", "--data", "fashion-mini", "--out", str(tmp_path))
+    assert "as it was" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((), "which run?"),
+        (("RUN",), "to which attention? give --attention"),
+        (("RUN", "--attention", "performr"), 'unknown attention "performr"'),
+        (("RUN", "--attention", "fourier"), "layer 0 cannot go from softmax to fourier: fourier has no q and k"),
+        (("RUN", "--attention", "hedgehog", "--distill", "many"), "--distill must be a whole number of at least 0, not many"),
+        (("RUN", "--attention", "hedgehog", "--train.lrr", "1"), "--train.lrr"),
+        (("RUN", "--attention", "hedgehog", "--choose", "0"), "--choose must be a whole number of at least 1, not 0"),
+        (("RUN", "--attention", "first(hedgehog, n=1)", "--choose", "2"), "--choose 2: only 1 layer differs from what the model has"),
+        (("RUN", "--attention", "softmax", "--choose", "1"), "no layer differs from what the model has"),
+        (("nowhere", "--attention", "hedgehog"), "nowhere must be a finished run or a model's folder"),
+    ],
+)
+def test_sentences(parent: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], message: str) -> None:
+    before = sorted(parent.parent.iterdir())
+    assert message in fails(capsys, "convert", *(str(parent) if a == "RUN" else a for a in args))
+    assert sorted(parent.parent.iterdir()) == before
