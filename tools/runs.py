@@ -63,9 +63,14 @@ def collect(folders: list[Path]) -> None:
         summary = dict(run.summary or {})
         if len(summary["confusion"]) > 20:
             del summary["confusion"]  # tens of thousands of numbers
+        recipe = replace(run.recipe, data=replace(run.recipe.data, root=None))
+        if recipe.train.weights is not None:  # the run's name, wherever it was
+            parent = Path(recipe.train.weights).name
+            recipe = replace(recipe, train=replace(recipe.train, weights=parent))
+            summary["conversion"] = {**summary["conversion"], "parent": parent}
         write_json(target / SUMMARY, summary)
         shutil.copy(run.folder / HISTORY, target)
-        (target / RECIPE).write_text(replace(run.recipe, data=replace(run.recipe.data, root=None)).to_json())
+        (target / RECIPE).write_text(recipe.to_json())
 
 
 def measure_time(recipes: dict[str, Recipe], file: str, batch: int | None) -> None:

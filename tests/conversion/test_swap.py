@@ -105,3 +105,15 @@ def test_the_bias_of_levit_is_dropped_and_said() -> None:
     model = small("levit", attention_bias=True).eval()
     _, report = convert(model, "softmax(bias=true) + performer(features=8)")
     assert [r.dropped for r in report.layers] == [(), ("distances",)]
+
+
+@torch.no_grad()
+def test_one_key_value_head_stays_one_and_that_is_said() -> None:
+    model: Any = create_model("vit", depth=2, embed_dim=32, num_heads=2, attention="linformer(rank=8, share=kv)", proj="one-kv").eval()
+    exact, report = convert(model, "softmax")
+    assert "one key-value head for all heads and keeps it" in report.notes[0]
+    assert exact.config.proj == "one-kv"
+    back, _ = convert(exact, "linformer(rank=8, share=kv)")
+    assert torch.equal(back.blocks[0].attn.kv.weight, model.blocks[0].attn.kv.weight)
+    assert convert(model, "linformer(rank=8, share=kv)")[1].notes == ()
+    assert convert(create_model("vit", depth=2, embed_dim=32, num_heads=2), "performer")[1].notes == ()

@@ -338,7 +338,9 @@ def test_start_from_a_trained_model(tmp_path: Path) -> None:
     ):
         train(tiny(weights="PATH"))
     other = tiny(weights=str(tmp_path / "first"))
-    with pytest.raises(ValueError, match=r"no block of .* fits this model"):
+    with pytest.raises(
+        ValueError, match=r"no block of .*, a vit, fits this vit: weights carry over between models of the same kind, width"
+    ):
         train(
             replace(
                 other,

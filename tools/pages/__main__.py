@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tools.pages import cifar_kernels, fast_attention, hybrid, linear_tests, xformers
+from tools.pages import cifar_kernels, convert, fast_attention, hybrid, linear_tests, xformers
 from tools.runs import RESULTS
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -13,6 +13,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "linear-tests": linear_tests.page,
     "hybrid": hybrid.page,
     "xformers": xformers.page,
+    "convert": convert.page,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 
-from tools.pages.numbers import Claim, Difference, difference, in_short
+from tools.pages.numbers import Claim, difference, in_short
 from tools.pages.tables import (
     RUNS,
     TIMES,
@@ -80,7 +80,7 @@ def _questions(data: str) -> str:
     for layout, names in groups.items():
         means = [statistics.fmean(tops([name])) for name in names]
         d = difference(tops(names), exact)
-        lines.append(f"`{layout}` {min(means):.2f} / {statistics.fmean(means):.2f} / {max(means):.2f}, {d} to exact ({_about(d)})")
+        lines.append(f"`{layout}` {min(means):.2f} / {statistics.fmean(means):.2f} / {max(means):.2f}, {d} to exact ({d.about})")
     answers = [bullet("**1. Do hybrids match exact attention?** Worst, mean and best of the configurations:", "; ".join(lines) + ".")]
     best, rest = max(groups, key=lambda g: statistics.fmean(tops(groups[g]))), difference(tops(groups["first"]), tops(groups["last"]))
     answers.append(
@@ -90,19 +90,15 @@ def _questions(data: str) -> str:
         )
     )
     each = {layout: difference(relu, softmax) for layout, (relu, softmax) in kernels.items()}
-    told = "; ".join(f"`{layout}` {d} ({_about(d)})" for layout, d in each.items())
+    told = "; ".join(f"`{layout}` {d} ({d.about})" for layout, d in each.items())
     answers.append(bullet("**3. Does the kernel matter?** ReLU minus softmax:", told + "."))
     many, few = (tops(n for names in groups.values() for n in names if n.endswith(f"-{m}")) for m in (64, 16))
     if many and few:
         d = difference(many, few)
-        answers.append(bullet("**4. Do more features help?**", f"64 minus 16, all layouts and kernels: {d} ({_about(d)})."))
+        answers.append(bullet("**4. Do more features help?**", f"64 minus 16, all layouts and kernels: {d} ({d.about})."))
     answers.append(bullet("**5. Do they learn more slowly at first?**", _dynamics(base, groups)))
     answers.append(bullet("**6. Are they faster?**", _faster(base, groups)))
     return "\n".join(answers)
-
-
-def _about(d: Difference) -> str:
-    return d.verdict if d.half is None or abs(d.mean) <= d.half else "more than noise"
 
 
 def _dynamics(base: str, groups: dict[str, list[str]]) -> str:
@@ -111,7 +107,7 @@ def _dynamics(base: str, groups: dict[str, list[str]]) -> str:
 
     first = {layout: difference(validation(names, 0), validation([base + "all-standard"], 0)) for layout, names in groups.items()}
     last = {layout: difference(validation(names, -1), validation([base + "all-standard"], -1)) for layout, names in groups.items()}
-    each = "; ".join(f"`{g}` {first[g]} ({_about(first[g])}), then {last[g]} ({_about(last[g])})" for g in groups)
+    each = "; ".join(f"`{g}` {first[g]} ({first[g].about}), then {last[g]} ({last[g].about})" for g in groups)
     return f"Validation top-1 minus exact, after the first epoch and after the last: {each}."
 
 

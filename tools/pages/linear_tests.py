@@ -11,7 +11,7 @@ def page() -> str:
     parts = [
         '# "Testing linear-attention Transformers"',
         "A Transformer and a Linformer in torch, Performers in Keras: two networks, so rows of one compare with each other and not "
-        "across. Its accuracy is on validation. Rows from a checkpoint are those of the recipe `transformer` converted.",
+        "across. Its accuracy is on validation. Rows from a checkpoint start from `transformer` and `keras-transformer`, converted.",
     ]
     columns: list[Column] = [
         ("reported validation top-1", said("val_top1")),
@@ -31,6 +31,13 @@ def page() -> str:
             *claim("more softmax features help", [base + "performer-softmax-128"], [base + "performer-softmax-16"]),
             *claim("more ReLU features do not", [base + "performer-relu-16"], [base + "performer-relu-128"]),
             *claim("without random features ReLU is as good", [base + "deterministic-relu"], [base + "performer-relu-64"], equal=True),
+            *claim("from a checkpoint Linformer is better", [base + "linformer-from-checkpoint"], [base + "linformer"]),
+            *(
+                c
+                for kernel in ("softmax", "relu")
+                for name in [f"{base}performer-{kernel}-16"]
+                for c in claim(f"from a checkpoint the {kernel} Performer is better", [f"{name}-from-checkpoint"], [name])
+            ),
         ]
         parts += [f"## {data}", settings(names), in_short(claims), table(names, columns)]
     return "\n\n".join(parts)

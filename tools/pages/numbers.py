@@ -26,6 +26,11 @@ class Difference:
             return "one seed, no interval"
         return "within noise" if abs(self.mean) <= self.half else "holds" if self.mean > 0 else "the reverse"
 
+    @property
+    def about(self) -> str:
+        """Where neither sign is a claim."""
+        return self.verdict if self.half is None or abs(self.mean) <= self.half else "more than noise"
+
 
 def difference(a: Sequence[float], b: Sequence[float]) -> Difference:
     """Welch's interval for two sets of runs."""

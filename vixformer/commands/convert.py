@@ -86,6 +86,8 @@ def _show_conversion(summary: dict[str, Any]) -> None:
     table(("layer", "from", "to", "error", "q rms", "k rms", "weights kept", "new"), rows)
     for warning in found["warnings"]:
         say(f"warning: {warning}")
+    for note in found["notes"]:
+        say(f"note: {note}")
     stages: list[dict[str, Any]] = [*found["stages"]]
     if summary["epochs"]:
         stages.append(

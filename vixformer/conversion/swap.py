@@ -14,13 +14,17 @@ from vixformer.attention.base import Mechanism, Mixer
 from vixformer.attention.kernels.softmax import SoftmaxKernel
 from vixformer.attention.layout import parse, print_layer, print_layers
 from vixformer.attention.performer import Performer
-from vixformer.attention.projection import Attention, Mixing
+from vixformer.attention.projection import Attention, Mixing, OneKeyValueHead
 from vixformer.backbones.base import Backbone, mechanism_of
 from vixformer.conversion.fit import fit
 from vixformer.registry import checked
 
 FITTED_TOKENS, FEWEST = 2**13, 8
 """What a layer is fitted to, so that it takes seconds: tokens, and at least so many images."""
+ONE_WAY = (
+    "this model has one key-value head for all heads and keeps it: it can get any attention, but a model with a key-value head each "
+    "cannot become one like it"
+)
 POOR = 0.5
 """Relative error of a layer's output from which a warning is due."""
 
@@ -48,6 +52,8 @@ class LayerReport:
 class Report:
     attention: str
     layers: tuple[LayerReport, ...]
+    notes: tuple[str, ...] = ()
+    """What cannot be undone, or was not done."""
 
     @property
     def warnings(self) -> list[str]:
@@ -78,7 +84,8 @@ def swap(model: Backbone, layers: Sequence[Any], data: Tensor | None = None) -> 
     reports = [_report(i, model.attentions()[i], modules[i]) for i in range(len(modules))]
     if data is not None:
         reports = _measured(model, new, changed, reports, data)
-    return new, Report(new.attention_expression(), tuple(reports))
+    one_way = changed and any(isinstance(module, OneKeyValueHead) for module in modules)
+    return new, Report(new.attention_expression(), tuple(reports), (ONE_WAY,) if one_way else ())
 
 
 def expanded(model: Backbone, attention: str) -> list[Any]:

@@ -18,13 +18,12 @@ from vixformer.conversion.distil import distil
 from vixformer.conversion.swap import expanded, swap
 from vixformer.data.loader import Loader
 from vixformer.measure.accuracy import evaluate
+from vixformer.recipes.convert import RATE
 from vixformer.results.runs import RECIPE, read_run
 from vixformer.training.budget import Cut
 from vixformer.training.parts import Parts, load_parts, pick_device
 from vixformer.training.start import endless, fitted_on, trained_model
 
-RATE = 0.3
-"""Of the rate a model was trained with, to fine-tune it."""
 SECONDS = 120.0
 """That judging may take, where the validation part is large enough to cut."""
 LEAST = 200

@@ -77,7 +77,8 @@ def start(
                 {"stage": "distilled", "seconds": time.perf_counter() - began, "steps": steps, "first_error": errors[0],
                  "last_error": errors[-1], **judge(model)}
             )  # fmt: skip
-    facts = {"parent": str(folder), "layers": [asdict(layer) for layer in report.layers], "warnings": report.warnings, "stages": stages}
+    facts = {"parent": str(folder), "layers": [asdict(layer) for layer in report.layers], "warnings": report.warnings,
+             "notes": report.notes, "stages": stages}  # fmt: skip
     return Start(model, facts)
 
 
@@ -92,7 +93,10 @@ def _fitting(model: Any, given: Backbone, folder: Path) -> Any:
     own = model.state_dict()
     fitting = {name: tensor for name, tensor in given.state_dict().items() if name in own and own[name].shape == tensor.shape}
     if not any(name.startswith(("blocks", "stages")) for name in fitting):
-        raise ValueError(f"train.weights: no block of {folder} fits this model: give a model of the same kind and width")
+        raise ValueError(
+            f"train.weights: no block of {folder}, a {given.name}, fits this {model.name}: weights carry over between models "
+            "of the same kind, width and heads"
+        )
     model.load_state_dict(fitting, strict=False)
     return model
 

@@ -1,0 +1,85 @@
+"""docs/results/convert.md."""
+
+from __future__ import annotations
+
+from tools.pages.numbers import difference
+from tools.pages.tables import REPORTED, RUNS, bullet, have, settings, tops
+from vixformer.recipes.convert import ATTENTIONS
+from vixformer.results.runs import spread
+
+NEAREST = {"linformer": "linformer", "performer-softmax-64": "performer-softmax-16"}
+"""Ours, and the nearest row of "Testing linear-attention Transformers"."""
+
+
+def page() -> str:
+    parts = [
+        "# From exact attention to another",
+        "One trained exact model a seed, converted (`vix convert`, the recipes `convert/*`): right after conversion, after teaching its "
+        "layers what the old ones do (200 steps, no labels), after one epoch of fine-tuning; and the same mechanism from scratch, for as "
+        'many epochs as parent, teaching and fine-tuning took together. The last columns are what "Testing linear-attention '
+        'Transformers" reports of its own networks, on validation: Linformer, and a Performer with 16 features.',
+    ]
+    for data in ("mnist", "cifar10"):
+        base = f"convert/{data}/"
+        names = [base + name for name in ("exact", *ATTENTIONS)]
+        parts += [f"## {data}", settings(names)]
+        if have(names):
+            parts += [_table(data), _answers(data)]
+    return "\n\n".join(parts)
+
+
+def stage(name: str, which: str, key: str = "test_top1") -> list[float]:
+    found = [s for run in RUNS.get(name, []) for s in run.summary["conversion"]["stages"] if s["stage"] == which]
+    return [s[key] for s in found]
+
+
+def _table(data: str) -> str:
+    base = f"convert/{data}/"
+    titles = ("attention", "converted", "taught", "fine-tuned", "from scratch", "teaching s", "an epoch s",
+              "reported from checkpoint", "reported from scratch")  # fmt: skip
+    exact = tops([base + "exact"])
+    lines = ["| " + " | ".join(titles) + " |", "|---" + "|--:" * (len(titles) - 1) + "|"]
+    lines.append(f"| exact, the parent | {spread(exact)} |" + " |" * (len(titles) - 2))
+    for name in ATTENTIONS:
+        row = base + name
+        scratch = tops([row + "-from-scratch"])
+        theirs = NEAREST.get(name)
+        linear = f"linear-tests/{data}/{theirs}"
+        cells = [
+            f"`{name}`",
+            str(spread(stage(row, "converted"))),
+            str(spread(stage(row, "distilled"))),
+            str(spread(tops([row]))),
+            str(spread(scratch)) if scratch else "not run",
+            f"{spread(stage(row, 'distilled', 'seconds')).mean:.0f}",
+            f"{spread([run.summary['seconds_an_epoch'] for run in RUNS[row]]).mean:.0f}",
+            REPORTED.get(linear + "-from-checkpoint", {}).get("val_top1", "") if theirs else "",
+            REPORTED.get(linear, {}).get("val_top1", "") if theirs else "",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _answers(data: str) -> str:
+    base = f"convert/{data}/"
+    exact = tops([base + "exact"])
+    to_parent = {name: difference(tops([base + name]), exact) for name in ATTENTIONS}
+    best = max(to_parent, key=lambda name: to_parent[name].mean)
+    near = [name for name, d in to_parent.items() if d.mean >= -1]
+    answers = [
+        bullet(
+            "**Within a point of the parent after teaching and one epoch:**",
+            (", ".join(f"`{n}` {to_parent[n]}" for n in near) or f"none; the best is `{best}`, {to_parent[best]}") + ".",
+        )
+    ]
+    against = {
+        name: difference(tops([base + name]), tops([f"{base}{name}-from-scratch"]))
+        for name in ATTENTIONS
+        if have([f"{base}{name}-from-scratch"])
+    }
+    if against:
+        each = "; ".join(f"`{name}` {d} ({d.about})" for name, d in against.items())
+        answers.append(bullet("**Conversion minus from scratch, in as much time:**", each + "."))
+    taught = {name: difference(stage(base + name, "distilled"), stage(base + name, "converted")) for name in ATTENTIONS}
+    answers.append(bullet("**What teaching gives, before any label is seen:**", "; ".join(f"`{n}` {d}" for n, d in taught.items()) + "."))
+    return "\n".join(answers)
