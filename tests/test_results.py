@@ -7,7 +7,7 @@ from scipy.stats import ttest_ind
 
 from tools.pages import fast_attention, hybrid
 from tools.pages.__main__ import pages
-from tools.pages.numbers import difference
+from tools.pages.numbers import Claim, Difference, Says, difference
 from tools.pages.tables import RUNS, TIMES, settings
 from tools.runs import RESULTS, Kept, kept_runs
 from vixformer import list_recipes
@@ -83,3 +83,17 @@ def test_a_layout_run_with_one_kernel_only_is_no_answer_yet(monkeypatch: pytest.
     for name in [name for name in RUNS if name.startswith("hybrid/mnist/last-softmax-")]:
         monkeypatch.delitem(RUNS, name)
     assert "Do hybrids match" not in hybrid.page().partition("## CIFAR-10")[0]
+
+
+@pytest.mark.parametrize(
+    ("says", "below", "noise", "above"),
+    [
+        ("above", "does not hold", "is within noise", "holds"),
+        ("not above", "holds", "no difference found", "does not hold"),
+        ("not below", "does not hold", "no difference found", "holds"),
+        ("equal", "does not hold", "no difference found", "does not hold"),
+    ],
+)
+def test_what_a_claim_says_is_what_is_judged(says: Says, below: str, noise: str, above: str) -> None:
+    assert [Claim("", Difference(mean, 1.0), says).verdict for mean in (-2.0, 0.5, 2.0)] == [below, noise, above]
+    assert "one seed" in Claim("", Difference(1.0, None), says).verdict

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from scipy.stats import t as student
 
@@ -44,22 +45,29 @@ def difference(a: Sequence[float], b: Sequence[float]) -> Difference:
     return Difference(mean, float(student.ppf(0.975, freedom)) * math.sqrt(va + vb))
 
 
+Says = Literal["above", "not above", "not below", "equal"]
+
+
 @dataclass(frozen=True)
 class Claim:
-    """What a document says: that one thing is above another, or no different from it."""
+    """What a document says of a - b: `above` zero, `not above`, `not below`, or `equal` to it."""
 
     text: str
     found: Difference
-    equal: bool = False
+    says: Says = "above"
 
     @property
     def verdict(self) -> str:
         mean, half = self.found.mean, self.found.half
         if half is None:
-            return "one seed says so" if mean > 0 and not self.equal else "one seed says otherwise"
-        if self.equal:
-            return "no difference found" if abs(mean) <= half else "does not hold"
-        return "holds" if mean > half else "does not hold" if mean < -half else "is within noise"
+            if self.says == "equal":
+                return "one seed cannot tell"
+            return "one seed says so" if (mean > 0) == (self.says in ("above", "not below")) else "one seed says otherwise"
+        sign = 0 if abs(mean) <= half else 1 if mean > 0 else -1
+        if self.says == "above":
+            return ("is within noise", "holds", "does not hold")[sign]
+        against = {"not above": (1,), "not below": (-1,), "equal": (1, -1)}[self.says]
+        return "no difference found" if sign == 0 else "does not hold" if sign in against else "holds"
 
 
 def in_short(claims: Sequence[Claim]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Sequence
 
-from tools.pages.numbers import Claim, difference
+from tools.pages.numbers import Claim, Says, difference
 from tools.runs import RESULTS, kept_runs, kept_timings
 from vixformer.results.runs import spread
 
@@ -40,10 +40,10 @@ def tops(names: Iterable[str]) -> list[float]:
     return [run.summary["test_top1"] for name in names for run in RUNS.get(name, [])]
 
 
-def claim(text: str, better: Iterable[str], worse: Iterable[str], equal: bool = False) -> list[Claim]:
+def claim(text: str, better: Iterable[str], worse: Iterable[str], says: Says = "above") -> list[Claim]:
     """None where one side has not been run."""
     a, b = tops(better), tops(worse)
-    return [Claim(text, difference(a, b), equal)] if a and b else []
+    return [Claim(text, difference(a, b), says)] if a and b else []
 
 
 def slower(name: str, base: str, key: str = "step_ms") -> float:
