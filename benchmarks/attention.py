@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
 from benchmarks.page import put
 from benchmarks.peers import DIM, HEADS, M, peer_of
 from vixformer import create_attention, list_attentions
 from vixformer.measure.cost import bytes_kept
+from vixformer.measure.crossover import TorchAttention
 from vixformer.measure.latency import Timing, interleaved
 from vixformer.measure.machine import processor
 
@@ -29,19 +29,6 @@ LINFORMER, NYSTROM = f"linformer(rank={M})", f"nystrom(landmarks={M})"
 WITH_PEER = (RELU, SOFTMAX, LINFORMER, NYSTROM)
 ALONE = tuple(a for a in list_attentions() if a not in ("performer", "linformer", "nystrom", "mlp"))  # mlp has weights by the token
 SIDE = 1024
-
-
-class SDPA(torch.nn.Module):
-    """Exact attention and nothing else around it: what torch alone takes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.qkv, self.proj = torch.nn.Linear(DIM, 3 * DIM), torch.nn.Linear(DIM, DIM)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        b, n, _ = x.shape
-        q, k, v = self.qkv(x).view(b, n, 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
-        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, DIM))
 
 
 @dataclass(frozen=True)
@@ -68,7 +55,7 @@ def measure(shapes: Sequence[tuple[int, int]] = SHAPES, seconds: float = 20.0) -
     for batch, tokens in shapes:
         x = torch.randn(batch, tokens, DIM)
         ours = {a: create_attention(a, dim=DIM, num_heads=HEADS, num_tokens=tokens).eval() for a in (*WITH_PEER, *ALONE)}
-        peers = {a: peer_of(a, tokens).eval() for a in WITH_PEER} | {"softmax": SDPA().eval()}
+        peers = {a: peer_of(a, tokens).eval() for a in WITH_PEER} | {"softmax": TorchAttention(DIM, HEADS).eval()}
         calls: dict[Any, Callable[[], Any]] = {"gemm": lambda: square @ square}
         for a, module in ours.items():
             calls[a, "ours"] = lambda module=module, x=x: module(x)

@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from vixformer.commands.advise import advise
+from vixformer.commands.bench import bench
 from vixformer.commands.convert import convert
 from vixformer.commands.data import data
 from vixformer.commands.look import attentions, models, overview, recipes, runs, show
@@ -18,6 +20,8 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "compare": compare,
     "train": train,
     "convert": convert,
+    "bench": bench,
+    "advise": advise,
     "runs": runs,
     "recipes": recipes,
     "data": data,

@@ -19,3 +19,10 @@ def processor() -> str:
 def machine(device: torch.device) -> dict[str, Any]:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
     return {"device": device.type, "processor": name, "threads": torch.get_num_threads(), "torch": torch.__version__}
+
+
+def usable(name: str, what: str) -> torch.device:
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError):
+        raise ValueError(f"{what} {name} cannot be used here: choose cpu, or leave it out") from None

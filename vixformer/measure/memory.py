@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from vixformer.models import create_model
+from vixformer.models import create_attention, create_model
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Peak:
 @dataclass(frozen=True)
 class Job:
     model: dict[str, Any]
-    """Its name and options, all of them."""
+    """Its name and options, all of them; without a name, those of one attention layer."""
     batch: int
     precision: str = "float32"
 
@@ -89,9 +89,8 @@ def _measured(job: Job, device: str) -> Peak:
 
 
 def _step(job: Job, batch: int, device: str, training: bool) -> None:
-    options = dict(job.model)
-    model: Any = create_model(options.pop("name"), **options).to(device).train(training)
-    images = torch.randn(batch, model.config.in_chans, *model.img_size, device=device)
+    model, images = _built(job.model, batch)
+    model, images = model.to(device).train(training), images.to(device)
     labels = torch.zeros(batch, dtype=torch.long, device=device)
     lower = torch.autocast(device, dtype=getattr(torch, job.precision), enabled=job.precision != "float32")
     if not training:
@@ -102,9 +101,16 @@ def _step(job: Job, batch: int, device: str, training: bool) -> None:
     for _ in range(2):  # the second step has the moments of the first
         with lower:
             scores = model(images)
-        F.cross_entropy(scores.float(), labels).backward()
+        (F.cross_entropy(scores.float(), labels) if images.dim() == 4 else scores.float().square().mean()).backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+
+
+def _built(options: dict[str, Any], batch: int) -> tuple[Any, torch.Tensor]:
+    if "name" not in options:
+        return create_attention(**options), torch.randn(batch, options["num_tokens"], options["dim"])
+    model: Any = create_model(**options)
+    return model, torch.randn(batch, model.config.in_chans, *model.img_size)
 
 
 def _baseline(device: str) -> int:

@@ -10,6 +10,7 @@ from vixformer.config import Recipe
 from vixformer.data import split
 from vixformer.data.base import Images
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
+from vixformer.measure.machine import usable
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,5 @@ def load_parts(recipe: Recipe, device: torch.device) -> Parts:
 
 def pick_device(name: str) -> torch.device:
     if name != "auto":
-        try:
-            return torch.empty(0, device=name).device
-        except (RuntimeError, AssertionError):
-            raise ValueError(f"train.device {name} cannot be used here: choose cpu, or leave it out") from None
+        return usable(name, "train.device")
     return torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")

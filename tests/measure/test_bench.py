@@ -1,0 +1,190 @@
+"""Benchmarks: what they count, what they decide by, and what they recommend."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from scipy.stats import binom
+
+from vixformer import create_attention, create_model
+from vixformer.measure import advise as advising
+from vixformer.measure.advise import Advice, Question, advise
+from vixformer.measure.bench import Measured, Sizes, bench_attention, bench_models
+from vixformer.measure.cost import bytes_kept, multiply_adds
+from vixformer.measure.crossover import FEWEST, MOST, WITHIN, Probe, _bisected, compared, crossover, median_interval
+from vixformer.measure.latency import Timing
+
+QUICK: dict[str, Any] = dict(dim=32, heads=2, seconds=0.01, memory=False)
+
+
+def test_layers_are_counted_and_timed() -> None:
+    rows = bench_attention(["softmax", "performer(features=8)"], Sizes(**QUICK, tokens=(10, 20), batch=3))
+    assert [(r.attention, r.tokens, r.batch) for r in rows] == [
+        ("softmax", 10, 3), ("performer(features=8)", 10, 3), ("softmax", 20, 3), ("performer(features=8)", 20, 3),
+    ]  # fmt: skip
+    x = torch.randn(3, 20, 32)
+    layer = create_attention("softmax", dim=32, num_heads=2)
+    assert rows[2].multiply_adds == multiply_adds(layer, x)
+    assert rows[2].kept == bytes_kept(layer, x.requires_grad_())
+    for r in rows:
+        assert 0 < r.time.min <= r.time.median
+        assert r.images_a_second == pytest.approx(3e3 / r.time.min)
+        assert r.of_gemm > 0
+        assert r.peak is None
+
+
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_models_of_several_kinds(train: bool, dtype: Any) -> None:
+    sizes = Sizes(seconds=0.01, batch=2, train=train, dtype=dtype, memory=dtype == "float32", threads=1)
+    threads = torch.get_num_threads()
+    rows = bench_models(["vit", "cct"], ["softmax", "hedgehog"], {"img_size": 16, "depth": 1}, sizes)
+    assert [(r.what, r.attention) for r in rows] == [(w, a) for w in ("vit", "cct") for a in ("softmax", "hedgehog")]
+    model = create_model("vit", img_size=16, depth=1)
+    assert rows[0].multiply_adds == multiply_adds(model, torch.randn(2, 3, 16, 16))
+    assert all((r.peak or 0) > 0 for r in rows) == (dtype == "float32")
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.filterwarnings("default")  # inductor's own
+def test_a_training_step_of_a_layer_and_compilation() -> None:
+    for train, compile in ((True, False), (False, True)):
+        (row,) = bench_attention(["hedgehog"], Sizes(**QUICK, tokens=(8,), batch=2, train=train, compile=compile))
+        assert row.time.count >= 5
+
+
+def test_a_device_that_is_not_here() -> None:
+    with pytest.raises(ValueError, match="device nowhere cannot be used here"):
+        bench_attention(["softmax"], Sizes(**QUICK, device="nowhere"))
+
+
+@pytest.mark.parametrize("n", [4, 8, 25, 100])
+def test_the_interval_of_a_median(n: int) -> None:
+    middle, low, high = median_interval([float(i) for i in range(n)])
+    assert middle == (n - 1) / 2
+    if n < 6:  # five values have no such interval
+        assert (low, high) == (0.0, math.inf)
+        return
+    # the widest pair of order statistics that still leaves at most 2.5 % on each side
+    rank = int(low)
+    assert binom.cdf(rank, n, 0.5) <= 0.025 < binom.cdf(rank + 1, n, 0.5)
+    assert high == n - 1 - rank
+
+
+def crossing_at(tokens: float, doubt: float = 1.0) -> Callable[[int], bool | None]:
+    return lambda n: None if tokens / doubt < n < tokens * doubt else n < tokens
+
+
+@pytest.mark.parametrize("tokens", [20.5, 150.5, 999.5, 12000.5])
+def test_bisection_finds_where_lines_cross(tokens: float) -> None:
+    found = _bisected("x", crossing_at(tokens), [])
+    assert found.slower_at is not None
+    assert found.faster_at is not None
+    assert found.slower_at < tokens < found.faster_at
+    assert found.faster_at <= WITHIN * found.slower_at + 1
+    assert found.side(16) == 16 * math.ceil(math.sqrt(found.faster_at))
+
+
+def test_bisection_where_it_cannot_be_told_and_at_the_ends() -> None:
+    found = _bisected("x", crossing_at(1000, doubt=1.5), [])
+    assert found.slower_at is not None
+    assert found.faster_at is not None
+    assert found.slower_at == pytest.approx(1000 / 1.5, rel=WITHIN - 1)
+    assert found.faster_at == pytest.approx(1000 * 1.5, rel=WITHIN - 1)
+    always, never = _bisected("x", crossing_at(1), []), _bisected("x", crossing_at(10**6), [])
+    assert (always.slower_at, always.faster_at) == (None, FEWEST)
+    assert (never.slower_at, never.faster_at, never.side(16)) == (MOST, None, None)
+
+
+def test_a_real_comparison() -> None:
+    sizes = Sizes(dim=64, heads=2, seconds=0.2, batch=1)
+    long = compared("performer(kernel=relu, features=8)", "torch", 4096, sizes)
+    assert long.verdict == "faster"  # some forty times fewer multiply-adds
+    assert long.low <= long.ratio <= long.high
+    assert [Probe(1, 1.0, *ends).verdict for ends in ((0.9, 1.1), (1.01, 1.1), (0.8, 0.99))] == ["undecided", "slower", "faster"]
+    with pytest.raises(ValueError, match='unknown attention "performr"'):
+        crossover("performr", sizes)
+
+
+# --- advice
+
+
+def measured(attention: str, ms: float, what: str = "vit", peak: float = 100.0, macs: int = 1) -> Measured:
+    return Measured(what, attention, 257, 8, Timing(ms, ms, ms, 0.0, 5), 8e3 / ms, macs, 0.5, 0, int(peak * 2**20))
+
+
+@pytest.fixture
+def decide(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Advice]:
+    """Advice on times that are given, so that the decision can be checked."""
+
+    def decided(times: dict[str, float], peaks: dict[str, float] | None = None, **options: Any) -> Advice:
+        def layers(attentions: Any, _: Any) -> list[Measured]:
+            return [measured(a, times.get(a, 1e3), "layer", macs=int(re.sub(r"\D", "", a) or 1)) for a in attentions]
+
+        def models(_: Any, attentions: Any, __: Any, ___: Any) -> list[Measured]:
+            found = []
+            for a in attentions:
+                word, _, count = a.removeprefix("first(").removesuffix(")").partition(", n=") if a.startswith("first(") else (a, "", "")
+                share = 1.0 if not count else int(count) / 12
+                mixed = [(1 - share) * t["softmax"] + share * t[word] for t in (times, peaks or dict.fromkeys(times, 100.0))]
+                found.append(measured(a, 10 + 12 * mixed[0], peak=mixed[1]))
+            return found
+
+        monkeypatch.setattr(advising, "bench_attention", layers)
+        monkeypatch.setattr(advising, "bench_models", models)
+        return advise(Question(**options))
+
+    return decided
+
+
+def test_exact_attention_where_nothing_is_faster(decide: Callable[..., Advice]) -> None:
+    found = decide({"softmax": 1.0, "hedgehog": 2.0})
+    assert (found.attention, found.fits) == ("softmax", True)
+    assert "no other attention is faster here" in found.reason
+    close = decide({"softmax": 1.0, "hedgehog": 0.95})
+    assert close.attention == "softmax"
+    assert "is not worth another attention" in close.reason
+
+
+def test_the_fastest_where_it_pays(decide: Callable[..., Advice]) -> None:
+    found = decide({"softmax": 10.0, "hedgehog": 3.0, "focused": 2.0})
+    assert found.attention == "focused"
+    assert "takes 130.0 ms with exact attention and 34.0 ms with focused: 3.82 times as fast" in found.reason
+    assert [m.attention for m in found.models] == ["softmax", "focused", "hedgehog"]
+
+
+def test_more_features_where_they_cost_next_to_nothing(decide: Callable[..., Advice]) -> None:
+    word = "performer(kernel=relu, features={})".format
+    found = decide({"softmax": 10.0, word(16): 1.0, word(32): 1.05, word(64): 1.09, word(128): 2.0})
+    assert found.attention == word(64)
+
+
+def test_no_more_layers_than_a_budget_needs(decide: Callable[..., Advice]) -> None:
+    times = {"softmax": 10.0, "hedgehog": 2.0}  # 130 ms, and 34 with all of 12
+    enough = decide(times, budget_ms=140.0)
+    assert (enough.attention, enough.fits) == ("softmax", True)
+    assert "there is no reason to give it up" in enough.reason
+    some = decide(times, budget_ms=100.0)  # each layer wins 8
+    assert (some.attention, some.fits) == ("first(hedgehog, n=4)", True)
+    assert "keeps to what was given" in some.reason
+    none = decide(times, budget_ms=20.0)
+    assert (none.attention, none.fits) == ("hedgehog", False)
+    assert "nothing keeps to what was given" in none.reason
+    memory = decide(times, {"softmax": 200.0, "hedgehog": 80.0}, memory=150.0)  # each layer wins 10 MiB
+    assert memory.attention == "first(hedgehog, n=5)"
+    little = decide({"softmax": 1.0, "hedgehog": 0.95}, budget_ms=21.7)  # not worth it, but it is what was asked for
+    assert (little.attention, little.fits) == ("first(hedgehog, n=6)", True)
+
+
+def test_real_advice() -> None:
+    found = advise(Question(image=32, patch=8, dim=32, depth=2, heads=2, batch=2, seconds=0.2))
+    assert found.layers[0].time.min <= found.layers[-1].time.min
+    assert found.models[0].attention == "softmax"
+    assert found.attention in [m.attention for m in found.models]
+    with pytest.raises(ValueError, match="patch must divide image: 7 does not divide 32"):
+        advise(Question(image=32, patch=7))

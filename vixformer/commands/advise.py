@@ -1,0 +1,41 @@
+"""`vix advise`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rich.console import Console
+
+from vixformer.terminal import megabytes, read, say, table
+
+
+def advise(args: Sequence[str]) -> None:
+    """--image 224 --patch 16 [--batch 8 --dim 192 --depth 12 --train --budget-ms 50 --memory 500] [--json]: which attention, and why"""
+    from vixformer.measure.advise import Question
+    from vixformer.measure.advise import advise as ask
+
+    words = list(args)
+    as_json = "--json" in words
+    words = [word for word in words if word not in ("--json", "--infer")]
+    question: Question = read(Question, words, "advise")
+    with Console(stderr=True).status("measuring") as status:
+        found = ask(question, lambda text: status.update(text))
+    if as_json:
+        print(json.dumps({"question": asdict(question), "tokens": question.tokens, **asdict(found)}, indent=2))
+        return
+    best = found.layers[:8]
+    say(f"One attention layer at {question.tokens} tokens, the fastest of {len(found.layers)} and exact attention:")
+    shown = [*best, *(m for m in found.layers if m.attention == "softmax" and m not in best)]
+    table(("attention", "ms", "median"), [(m.attention, f"{m.time.min:.2f}", f"{m.time.median:.2f}") for m in shown])
+    say("The whole model:")
+    exact = found.models[0].time.min
+    rows = [
+        (m.attention, f"{m.time.min:.1f}", f"{m.time.median:.1f}", f"{m.time.min / exact:.2f}", "" if m.peak is None else megabytes(m.peak))
+        for m in found.models
+    ]
+    table(("attention", "ms", "median", "x exact", "peak"), rows)
+    say(f'Use --attention "{found.attention}". {found.reason}')
+    if found.attention != "softmax":
+        say("What it costs in accuracy depends on the images: see docs/results; vix convert --choose measures it on a trained model.")

@@ -1,0 +1,172 @@
+"""`vix bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from vixformer.commands.flags import take, whole
+from vixformer.terminal import count, megabytes, read, say, table
+
+KINDS = ("attention", "model", "crossover")
+USUAL = (
+    "softmax",
+    "performer(kernel=relu, features=64)",
+    "performer(features=64)",
+    "linformer(rank=64)",
+    "nystrom(landmarks=64)",
+    "hedgehog",
+)
+
+
+def bench(args: Sequence[str]) -> None:
+    """attention | model | crossover [EXPRESSIONS...] [--train ...] [--json FILE] [--chart FILE]: time, memory and where lines cross"""
+    words = list(args)
+    if not words or words[0] not in KINDS:
+        raise ValueError(f'what to measure? write "vix bench {" | ".join(KINDS)}"')
+    kind, *words = words
+    files = [None if name is None else Path(name) for name in (take(words, "--json"), take(words, "--chart"))]
+    if files[1] is not None:
+        from vixformer.results.charts import check_chart
+
+        check_chart(files[1])
+    {"attention": _attention, "model": _model, "crossover": _crossover}[kind](words, *files)
+
+
+def _expressions(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What stands in front of the flags, and the flags."""
+    from vixformer.attention.layout import parse
+
+    at = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+    for expression in words[:at]:
+        parse(expression)
+    return list(words[:at]) or list(USUAL), list(words[at:])
+
+
+def _attention(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
+    from vixformer.measure.bench import Sizes, bench_attention
+    from vixformer.results.charts import time_against_tokens, write_chart
+
+    expressions, flags = _expressions(words)
+    sizes: Sizes = read(Sizes, flags, "bench attention")
+    with Console(stderr=True).status("timing"):
+        rows = bench_attention(expressions, sizes)
+    _show(rows, sizes, to_json)
+    if chart is not None:
+        points = [
+            {"attention": r.attention, "tokens": r.tokens, "microseconds a token": 1e3 * r.time.min / r.batch / r.tokens} for r in rows
+        ]  # fmt: skip
+        write_chart(time_against_tokens(points, _title("One attention layer", sizes)), chart)
+        say(f"The chart is in {chart}.")
+
+
+def _model(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
+    from vixformer.measure.bench import Sizes, bench_models
+    from vixformer.results.charts import bars, write_chart
+
+    left = list(words)
+    names = (take(left, "--models") or "vit").split(",")
+    options = {name: whole(value, f"--{name}") for name in ("img_size", "patch_size", "depth") if (value := take(left, f"--{name}"))}
+    expressions, flags = _expressions(left)
+    sizes: Sizes = read(Sizes, flags, "bench model")
+    with Console(stderr=True).status("timing"):
+        rows = bench_models(names, expressions, options, sizes)
+    _show(rows, sizes, to_json)
+    if chart is not None:
+        points = [{"name": f"{r.what}, {r.attention}", "milliseconds": r.time.min} for r in rows]
+        write_chart(bars(points, "milliseconds", _title("Whole models", sizes)), chart)
+        say(f"The chart is in {chart}.")
+
+
+def _title(what: str, sizes: Any) -> str:
+    compiled = ", compiled" if sizes.compile else ""
+    return f"{what}, {'training step' if sizes.train else 'inference'}, {sizes.dtype}{compiled}: width {sizes.dim}, {sizes.heads} heads"
+
+
+def _show(rows: Sequence[Any], sizes: Any, to_json: Path | None) -> None:
+    from vixformer.measure.machine import machine, usable
+    from vixformer.results.files import write_json
+
+    exact = {(r.what, r.tokens): r.time.min for r in rows if r.attention == "softmax"}
+    cells = []
+    for r in rows:
+        base = exact.get((r.what, r.tokens))
+        cells.append(
+            (
+                r.what, r.attention, count(r.tokens), count(r.batch), f"{r.time.min:.2f}", f"{r.time.median:.2f}", f"{r.time.sd:.2f}",
+                "" if base is None else f"{r.time.min / base:.2f}", f"{r.images_a_second:,.0f}", f"{r.of_gemm:.2f}",
+                f"{r.multiply_adds / 1e6:,.0f}", megabytes(r.kept), "" if r.peak is None else megabytes(r.peak),
+            )
+        )  # fmt: skip
+    columns = (
+        "model",
+        "attention",
+        "tokens",
+        "batch",
+        "ms",
+        "median",
+        "sd",
+        "x exact",
+        "images/s",
+        "of GEMM",
+        "M multiply-adds",
+        "kept",
+        "peak",
+    )
+    table(columns, cells)
+    facts = machine(usable(sizes.device, "device"))
+    step = "a training step" if sizes.train else "inference"
+    compiled = ", compiled" if sizes.compile else ""
+    say(
+        f"{facts['processor']}, {sizes.threads or facts['threads']} threads, torch {facts['torch']}, {sizes.dtype}{compiled}; {step}: "
+        f"least, median and standard deviation of {min(r.time.count for r in rows)} calls or more, all in turn."
+    )
+    if to_json is not None:
+        write_json(to_json, {"machine": facts, "sizes": asdict(sizes), "rows": [asdict(r) for r in rows]})
+        say(f"The figures are in {to_json}.")
+
+
+def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
+    from vixformer.measure.bench import Sizes, bench_attention
+    from vixformer.measure.crossover import MOST, Crossing, crossover
+    from vixformer.measure.machine import machine, usable
+    from vixformer.results.charts import time_against_tokens, write_chart
+    from vixformer.results.files import write_json
+
+    left = list(words)
+    patch, against = whole(take(left, "--patch") or "16", "--patch"), take(left, "--against") or "torch"
+    expressions, flags = _expressions(left)
+    expressions = [e for e in expressions if e != "softmax"]
+    sizes: Sizes = read(Sizes, flags, "bench crossover", default=Sizes(seconds=1.0))
+    found: list[Crossing] = []
+    with Console(stderr=True).status("bisecting") as status:
+        for e in expressions:
+            found.append(crossover(e, sizes, against, lambda p, e=e: status.update(f"{e}: {p.tokens} tokens, {p.ratio:.2f} of exact")))
+    rows = []
+    for c in found:
+        never, always = c.faster_at is None, c.slower_at is None
+        between = f"none up to {count(MOST)}" if never else f"{c.faster_at} or fewer" if always else f"{c.slower_at} to {c.faster_at}"
+        rows.append((c.attention, between, "" if never else f"{c.side(patch)} x {c.side(patch)}", str(len(c.probes))))
+    table(("attention", "faster from tokens", f"image, patches of {patch}", "comparisons"), rows)
+    exact = "torch's scaled_dot_product_attention" if against == "torch" else against
+    say(
+        f"Against {exact}, {'training' if sizes.train else 'inference'}, width {sizes.dim}, {sizes.heads} heads, {sizes.dtype}: slower at "
+        "the first number of tokens and faster at the second, each with 95 % confidence, or too close to tell in between."
+    )
+    if to_json is not None:
+        facts = machine(usable(sizes.device, "device"))
+        write_json(to_json, {"machine": facts, "sizes": asdict(sizes), "against": exact, "crossings": [asdict(c) for c in found]})
+        say(f"The figures are in {to_json}.")
+    if chart is not None:
+        lengths = read(Sizes, [], "bench").tokens if "--tokens" not in flags else sizes.tokens
+        with Console(stderr=True).status("timing for the chart"):
+            measured = bench_attention(["softmax", *expressions], Sizes(**{**asdict(sizes), "tokens": lengths, "memory": False}))
+        points = [
+            {"attention": r.attention, "tokens": r.tokens, "microseconds a token": 1e3 * r.time.min / r.batch / r.tokens} for r in measured
+        ]  # fmt: skip
+        write_chart(time_against_tokens(points, _title("One attention layer", sizes)), chart)
+        say(f"The chart is in {chart}.")

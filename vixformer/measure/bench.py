@@ -1,0 +1,176 @@
+"""How long attention layers and whole models take here, and what they need: any expressions, many sizes, one interleaved run a size."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import PositiveFloat, PositiveInt
+from torch import Tensor
+
+from vixformer.measure.cost import bytes_kept, most_tokens, multiply_adds
+from vixformer.measure.latency import Timing, interleaved
+from vixformer.measure.machine import usable
+from vixformer.measure.memory import Job, peak_memory
+from vixformer.models import create_attention, create_model
+
+SIDE = 1024
+"""Of the square matrices whose product is the peak that others are held against."""
+FULL_BATCH = 4096
+"""Tokens in a batch of a layer, where no batch is asked for."""
+MODEL_BATCH = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """What is the same for everything in one run."""
+
+    dim: PositiveInt = 128
+    heads: PositiveInt = 4
+    tokens: tuple[PositiveInt, ...] = (65, 257, 1025, 4097)
+    """Of an attention layer; a model's come from its images and patches."""
+    batch: PositiveInt | None = None
+    """Left out: about 4,096 tokens for layers, 16 images for models."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    train: bool = False
+    """Forward and backward, for models with a step of AdamW; otherwise inference."""
+    compile: bool = False
+    threads: PositiveInt | None = None
+    """Left out: torch's."""
+    device: str = "cpu"
+    seconds: PositiveFloat = 5.0
+    """Of timing for each number of tokens, all attentions together."""
+    memory: bool = True
+    """Also the peak of memory, in a process of its own: about a second each."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    what: str
+    """A backbone, or `layer`."""
+    attention: str
+    tokens: int
+    batch: int
+    time: Timing
+    images_a_second: float
+    multiply_adds: int
+    """Of the batch, forward."""
+    of_gemm: float
+    """Share of the speed of a large matrix product in the same run; a training step is taken as three times the forward pass."""
+    kept: int
+    """Bytes for backward, of the batch."""
+    peak: int | None
+    """Bytes, where it was asked for and can be measured."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    what: str
+    attention: str
+    module: Any
+    x: Tensor
+    tokens: int
+    job: Job
+
+
+def bench_attention(attentions: Sequence[str], sizes: Sizes) -> list[Measured]:
+    rows: list[Measured] = []
+    for tokens in sizes.tokens:
+        batch = sizes.batch or batch_of(tokens)
+        x = torch.randn(batch, tokens, sizes.dim)
+        cases = []
+        for a in attentions:
+            options: dict[str, Any] = {"attention": a, "dim": sizes.dim, "num_heads": sizes.heads, "num_tokens": tokens}
+            cases.append(_Case("layer", a, create_attention(**options), x, tokens, Job(options, batch, sizes.dtype)))
+        rows += _measured(cases, sizes)
+    return rows
+
+
+def bench_models(models: Sequence[str], attentions: Sequence[str], options: dict[str, Any], sizes: Sizes) -> list[Measured]:
+    """Every backbone with every attention, on noise of the size of its images."""
+    batch = sizes.batch or MODEL_BATCH
+    cases = []
+    for name in models:
+        for a in attentions:
+            given = {"name": name, "attention": a, **options}
+            model = create_model(**given)
+            images = torch.randn(batch, model.config.in_chans, *model.img_size)
+            cases.append(_Case(name, a, model, images, most_tokens(model), Job(given, batch, sizes.dtype)))
+    return _measured(cases, sizes)
+
+
+def batch_of(tokens: int) -> int:
+    return max(1, FULL_BATCH // tokens)
+
+
+def _measured(cases: Sequence[_Case], sizes: Sizes) -> list[Measured]:
+    device = usable(sizes.device, "device")
+    counts = [multiply_adds(case.module, case.x) for case in cases]
+    kept = [bytes_kept(case.module.to(device), case.x.to(device).requires_grad_()) for case in cases]
+    square = torch.randn(SIDE, SIDE, device=device)
+    calls: dict[int, Callable[[], Any]] = {i: call(case.module, case.x.to(device), sizes) for i, case in enumerate(cases)}
+    calls[-1] = lambda: square @ square
+    with _threads(sizes.threads):
+        timed = interleaved(calls, sizes.seconds, device=device)
+    gemm = SIDE**3 / timed[-1].min
+    rows = []
+    for i, case in enumerate(cases):
+        peaks = peak_memory([case.job], device.type) if sizes.memory else None
+        peak = None if peaks is None else peaks[0].train if sizes.train else peaks[0].inference
+        batch, work = len(case.x), (3 if sizes.train else 1) * counts[i]
+        facts = (1e3 * batch / timed[i].min, counts[i], work / timed[i].min / gemm, kept[i], peak)
+        rows.append(Measured(case.what, case.attention, case.tokens, batch, timed[i], *facts))
+    return rows
+
+
+def call(module: Any, x: Tensor, sizes: Sizes) -> Callable[[], Any]:
+    """One inference, or one training step."""
+    dtype: torch.dtype = getattr(torch, sizes.dtype)
+    module = module.train(sizes.train)
+    forward: Any = torch.compile(module) if sizes.compile else module
+
+    def lower() -> Any:
+        return torch.autocast(x.device.type, dtype=dtype, enabled=dtype != torch.float32)
+
+    if not sizes.train:
+
+        def infer() -> None:
+            with torch.inference_mode(), lower():
+                forward(x)
+
+        return infer
+    if x.dim() == 3:  # a layer
+        given = x.clone().requires_grad_()
+
+        def step() -> None:
+            with lower():
+                out = forward(given)
+            out.float().square().mean().backward()
+            module.zero_grad(set_to_none=True)
+
+        return step
+    labels = torch.zeros(len(x), dtype=torch.long, device=x.device)
+    optimizer = torch.optim.AdamW(module.parameters(), fused=True)
+
+    def train() -> None:
+        with lower():
+            scores = forward(x)
+        F.cross_entropy(scores.float(), labels).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return train
+
+
+@contextlib.contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,146 @@
+"""From how many tokens on a mechanism is faster than exact attention on this machine: bisection, each step decided with confidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vixformer.measure.bench import Sizes, batch_of, call
+from vixformer.measure.latency import rounds
+from vixformer.measure.machine import usable
+from vixformer.models import create_attention
+
+FEWEST, MOST = 16, 16384
+WITHIN = 1.1
+"""How far apart the two ends of an answer may be."""
+PATIENCE = 3
+"""Times that an undecided comparison gets twice the time."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """How many times as long as exact attention it takes: the median of pairs taken next to each other, and its 95 % interval."""
+
+    tokens: int
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> Literal["faster", "slower", "undecided"]:
+        return "faster" if self.high < 1 else "slower" if self.low > 1 else "undecided"
+
+
+@dataclass(frozen=True)
+class Crossing:
+    attention: str
+    slower_at: int | None
+    """The most tokens at which it is slower; None where it is faster from the fewest on."""
+    faster_at: int | None
+    """The fewest at which it is faster; None where it is not, up to the most."""
+    probes: tuple[Probe, ...]
+
+    def side(self, patch: int) -> int | None:
+        """Of a square image that has as many patches as `faster_at`."""
+        return None if self.faster_at is None else patch * math.ceil(math.sqrt(self.faster_at))
+
+
+class TorchAttention(nn.Module):
+    """Exact attention as torch gives it, and nothing else around it."""
+
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, n, dim = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, dim))
+
+
+def crossover(attention: str, sizes: Sizes, against: str = "torch", watch: Callable[[Probe], None] = lambda _: None) -> Crossing:
+    """`against` torch's own exact attention, or any expression. Batches have about 4,096 tokens, unless `sizes` says."""
+    probes: list[Probe] = []
+
+    def slower(tokens: int) -> bool | None:
+        probes.append(compared(attention, against, tokens, sizes))
+        watch(probes[-1])
+        verdict = probes[-1].verdict
+        return None if verdict == "undecided" else verdict == "slower"
+
+    return _bisected(attention, slower, probes)
+
+
+def _bisected(attention: str, slower: Callable[[int], bool | None], probes: list[Probe]) -> Crossing:
+    """Fewer tokens are taken to be no better for it."""
+    low, first = FEWEST, slower(FEWEST)
+    if first is False:
+        return Crossing(attention, None, FEWEST, tuple(probes))
+    high, found = FEWEST, first
+    while found is not False:  # in steps of 4, because long ones take long
+        if high == MOST:
+            return Crossing(attention, MOST, None, tuple(probes))
+        high = min(4 * high, MOST)
+        found = slower(high)
+        low = high if found else low
+    low, high = _narrowed(low, high, slower)
+    return Crossing(attention, None if first is None and low == FEWEST else low, high, tuple(probes))
+
+
+def _narrowed(low: int, high: int, slower: Callable[[int], bool | None]) -> tuple[int, int]:
+    """Slower at `low`, faster at `high`: as close as can be told. Where the lines touch, both ends of that are looked for."""
+    while high > WITHIN * low:
+        middle = round(math.sqrt(low * high))
+        found = slower(middle)
+        if found is None:
+            return _edge(low, middle, lambda n: slower(n) is True), _edge(high, middle, lambda n: slower(n) is False)
+        low, high = (middle, high) if found else (low, middle)
+    return low, high
+
+
+def _edge(good: int, other: int, clear: Callable[[int], bool]) -> int:
+    """The number of tokens nearest to `other` at which the comparison is still clear."""
+    while max(good, other) > WITHIN * min(good, other):
+        middle = round(math.sqrt(good * other))
+        good, other = (middle, other) if clear(middle) else (good, middle)
+    return good
+
+
+def compared(attention: str, against: str, tokens: int, sizes: Sizes) -> Probe:
+    """Twice as long, and again, until it is clear which is faster."""
+    device = usable(sizes.device, "device")
+    options: dict[str, Any] = dict(dim=sizes.dim, num_heads=sizes.heads, num_tokens=tokens)
+    x = torch.randn(sizes.batch or batch_of(tokens), tokens, sizes.dim, device=device)
+    exact = TorchAttention(sizes.dim, sizes.heads) if against == "torch" else create_attention(against, **options)
+    modules = {"this": create_attention(attention, **options), "exact": exact}
+    calls = {name: call(module.to(device), x, sizes) for name, module in modules.items()}
+    pairs: list[float] = []
+    probe = Probe(tokens, 1.0, 0.0, math.inf)
+    for attempt in range(PATIENCE):
+        times = rounds(calls, sizes.seconds * 2**attempt, least=8, device=device)
+        pairs += [a / b for a, b in zip(times["this"], times["exact"], strict=True)]
+        probe = Probe(tokens, *median_interval(pairs))
+        if probe.verdict != "undecided":
+            break
+    return probe
+
+
+def median_interval(values: list[float]) -> tuple[float, float, float]:
+    """The median and what contains it with 95 % confidence, whatever the distribution: two of the values, by the binomial."""
+    ordered = sorted(values)
+    n = len(ordered)
+    below, rank = 0.5**n, 0  # the chance that at most `rank` values lie below the median
+    while below + math.comb(n, rank + 1) * 0.5**n <= 0.025:
+        rank += 1
+        below += math.comb(n, rank) * 0.5**n
+    middle = ordered[n // 2] if n % 2 else (ordered[n // 2 - 1] + ordered[n // 2]) / 2
+    if below > 0.025:  # too few values for any confidence
+        return middle, 0.0, math.inf
+    return middle, ordered[rank], ordered[n - 1 - rank]

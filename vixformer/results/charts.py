@@ -1,0 +1,50 @@
+"""Charts: one definition, written as SVG, PNG, PDF, HTML or JSON by the end of the file's name. Needs the `report` extra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+KINDS = (".svg", ".png", ".pdf", ".html", ".json")
+
+
+def check_chart(path: Path) -> Path:
+    """Before anything is measured."""
+    if path.suffix not in KINDS:
+        raise ValueError(f"a chart ends in {', '.join(KINDS)}, not {path.name}")
+    _altair()
+    return path
+
+
+def time_against_tokens(rows: Sequence[dict[str, Any]], title: str) -> Any:
+    """Rows of `attention`, `tokens` and `microseconds a token`, on log axes: what is constant a token is a level line."""
+    alt = _altair()
+    names = list(dict.fromkeys(row["attention"] for row in rows))
+    base = alt.Chart(alt.Data(values=list(rows))).encode(
+        x=alt.X("tokens:Q", scale=alt.Scale(type="log", base=2), title="tokens an image"),
+        y=alt.Y("microseconds a token:Q", scale=alt.Scale(type="log")),
+        color=alt.Color("attention:N", sort=names, title=None, legend=alt.Legend(labelLimit=300)),
+    )
+    return (base.mark_line() + base.mark_point(filled=True)).properties(width=520, height=280, title=title)
+
+
+def bars(rows: Sequence[dict[str, Any]], value: str, title: str) -> Any:
+    """Rows of `name` and a value, in their order."""
+    alt = _altair()
+    chart = alt.Chart(alt.Data(values=list(rows))).mark_bar()
+    return chart.encode(x=alt.X(f"{value}:Q"), y=alt.Y("name:N", sort=None, title=None, axis=alt.Axis(labelLimit=360))).properties(
+        width=420, title=title
+    )
+
+
+def write_chart(chart: Any, path: Path) -> None:
+    chart.save(str(path))
+
+
+def _altair() -> Any:
+    try:
+        import altair
+    except ImportError:
+        raise ValueError('charts need altair: pip install "vixformer[report]"') from None
+    return altair
