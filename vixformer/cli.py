@@ -11,6 +11,7 @@ from vixformer.commands.bench import bench
 from vixformer.commands.convert import convert
 from vixformer.commands.data import data
 from vixformer.commands.look import attentions, models, overview, recipes, runs, show
+from vixformer.commands.search import search_command
 from vixformer.commands.train import compare, train
 from vixformer.registry import pick
 from vixformer.terminal import say
@@ -19,6 +20,7 @@ from vixformer.version import __version__
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "compare": compare,
     "train": train,
+    "search": search_command,
     "convert": convert,
     "bench": bench,
     "advise": advise,

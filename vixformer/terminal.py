@@ -26,6 +26,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 from rich.table import Table
+from typing_extensions import Self
 
 from vixformer.config import Recipe
 from vixformer.registry import checked
@@ -102,6 +103,7 @@ WORDS = {
     "to",
     "layers",
     "new",
+    "values",
     "state",
     "here",
     "what it is",
@@ -220,6 +222,30 @@ class Watch(Observer):
         self.bars.update(self.epochs, completed=record["epoch"], note=note)
         if not _watched():
             print(f"{self.bars.tasks[0].description}: epoch {record['epoch']}, {note}, {record['seconds']:.1f} s", file=sys.stderr)
+
+
+class StatusLine:
+    """A line that changes, and lines that stay above it; in a file only those that stay."""
+
+    def __init__(self, resume: str) -> None:
+        self.console, self.resume = Console(stderr=True), resume
+        self.status = self.console.status("")
+
+    def __enter__(self) -> Self:
+        if _watched():
+            self.status.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.status.stop()
+        if kind is KeyboardInterrupt:
+            print(f"saved; {self.resume}", file=sys.stderr)
+
+    def now(self, text: str) -> None:
+        self.status.update(text.replace("[", r"\["))
+
+    def stays(self, text: str) -> None:
+        print(text, file=sys.stderr)
 
 
 class Steps:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from vixformer.attention.base import Core, Grid, Mechanism, Mixer, Shape
+from vixformer.attention.dropout import Dropout
 from vixformer.registry import Named, pick
 
 Rotation = tuple[Tensor, Tensor]
@@ -62,7 +63,7 @@ class Attention(nn.Module, Named, family="projection"):
             )
         self.make_projections(shape, options)
         self.proj = self.make_output(shape, options)
-        self.drop = nn.Dropout(options.drop)
+        self.drop = Dropout(options.drop)
 
     def make_projections(self, shape: Shape, options: ProjectionOptions) -> None:
         raise NotImplementedError

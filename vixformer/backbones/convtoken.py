@@ -16,6 +16,7 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Grid, Shape
+from vixformer.attention.dropout import Dropout
 from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, activation, build_attention
 from vixformer.backbones.base import BackboneConfig, Rate, Sizes
 from vixformer.backbones.staged import Staged, check_heads
@@ -65,9 +66,7 @@ class ConvToken(Staged, name="convtoken"):
         self.grid: Grid = (self.img_size[0] // 2, self.img_size[1] // 2)
         places = self.grid[0] * self.grid[1]
         one = config.tokens == "one"
-        self.embed = nn.Sequential(
-            nn.Linear(widths[-1] * (places if one else 1), dim), activation(config.act), nn.Dropout(config.drop_rate)
-        )
+        self.embed = nn.Sequential(nn.Linear(widths[-1] * (places if one else 1), dim), activation(config.act), Dropout(config.drop_rate))
         self.pos = Positions.member(config.pos)(dim, head_dim, self.grid, 0)
         shape = Shape(dim, config.num_heads, head_dim, 1 if one else places, None if one else self.grid)
         options = ProjectionOptions(config.qkv_bias, config.out_bias, config.drop_rate)

@@ -9,6 +9,7 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Grid, Shape
+from vixformer.attention.dropout import Dropout
 from vixformer.backbones.base import Rate
 from vixformer.backbones.staged import Staged, StagedConfig, check_heads
 from vixformer.blocks.block import NormPlace, make_blocks
@@ -52,7 +53,7 @@ class Transformer(Staged):
 
         self.cls_token = class_token(dim) if pool.prefix else None
         self.pos = Positions.member(config.pos)(dim, head_dim, self.grid, pool.prefix)
-        self.pos_drop = nn.Dropout(config.pos_drop_rate)
+        self.pos_drop = Dropout(config.pos_drop_rate)
         shape = Shape(dim, config.num_heads, head_dim, self.num_tokens, self.grid if self.repeats == 1 else None)
         self.blocks = make_blocks(self.layers(config.depth), shape, config.block_options(dim, norm_place=config.norm_place))
         self.norm = nn.Identity() if config.norm_place == "post" else make_norm(config.norm, dim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
+from vixformer.attention.dropout import Dropout
 from vixformer.attention.projection import activation
 
 MLP_WIDTHS = (2048, 1024)  # "Testing linear-attention Transformers"
@@ -17,6 +18,6 @@ def make_head(kind: str, dim: int, num_classes: int, act: str, drop: float) -> n
         return nn.Linear(dim, num_classes)
     layers: list[nn.Module] = []
     for width in MLP_WIDTHS:
-        layers += [nn.Linear(dim, width), activation(act), nn.Dropout(drop)]
+        layers += [nn.Linear(dim, width), activation(act), Dropout(drop)]
         dim = width
     return nn.Sequential(*layers, nn.Linear(dim, num_classes))

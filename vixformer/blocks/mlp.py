@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
+from vixformer.attention.dropout import Dropout
 from vixformer.attention.ops import transformed
 from vixformer.attention.projection import LinearNorm, activation
 
@@ -22,7 +23,7 @@ class MLP(nn.Module):
         self.fc1 = linear(dim, hidden)
         self.act = activation(act)
         self.fc2 = linear(hidden, dim)
-        self.drop = nn.Dropout(drop)
+        self.drop = Dropout(drop)
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = self.fc1(x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from vixformer.config import Recipe, recipe_from_dict
 from vixformer.terminal import read
@@ -47,3 +48,9 @@ def seconds(text: str) -> float:
     if found is None or not float(found[1]):
         raise ValueError(f"--budget must be a time such as 90s, 20m or 1.5h, not {text}")
     return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+def choice(word: str, choices: Sequence[str], flag: str) -> Any:
+    if word not in choices:
+        raise ValueError(f"{flag} must be {' or '.join(choices)}, not {word}")
+    return word

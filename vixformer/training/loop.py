@@ -155,7 +155,7 @@ class _Run:
             except NotFiniteError:
                 self._go_back()
                 continue
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, Stopped):
                 self._save()
                 raise
             self._save()
@@ -356,6 +356,10 @@ class _Run:
         self.state.optimizer.zero_grad(set_to_none=True)
         self.state.batch, self.state.sums = 0, dict.fromkeys(self.state.sums, 0.0)
         self.state.rate_factor /= 2
+
+
+class Stopped(Exception):  # noqa: N818
+    """An observer's way to end a run after an epoch; what was done is kept."""
 
 
 class NotFiniteError(ValueError):

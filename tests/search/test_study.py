@@ -1,0 +1,197 @@
+"""Studies on one machine: what is tried, pruned, shared, interrupted and gone on with."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from tests.training.test_loop import tiny
+from vixformer.config import Recipe
+from vixformer.search.space import Space, read_space, space_from_dict
+from vixformer.search.storage import open_storage, patiently
+from vixformer.search.study import Plan, Spectator, Standing, search
+
+RECIPE = tiny(attention="softmax", fraction=0.02, epochs=2, batch_size=16)
+
+
+def plan(space: str | Space, **options: Any) -> Plan:
+    given = read_space(space) if isinstance(space, str) else space
+    return Plan(**{"name": "study", "recipe": RECIPE, "space": given, "trials": 3, "pruner": "none", **options})
+
+
+class Seen(Spectator):
+    def __init__(self) -> None:
+        self.recipes: list[Recipe] = []
+        self.ends: list[tuple[str, str | None]] = []
+        self.standing: Standing | None = None
+
+    def trial_begins(self, number: int, recipe: Recipe, standing: Standing) -> None:
+        self.recipes.append(recipe)
+
+    def trial_done(self, number: int, state: str, reason: str | None, standing: Standing) -> None:
+        self.ends.append((state, reason))
+        self.standing = standing
+
+
+def trials(folder: Path, name: str = "study") -> list[Any]:
+    return optuna.load_study(study_name=name, storage=open_storage(None, folder)).get_trials()
+
+
+def test_a_grid_is_tried_whole_and_once(tmp_path: Path) -> None:
+    seen = Seen()
+    space = "train.lr=1e-3|3e-3; model.attention=softmax|hedgehog"
+    (best,) = search(plan(space, sampler="grid", trials=None), tmp_path, spectator=seen)
+    assert sorted((r.train.lr, r.model.attention) for r in seen.recipes) == [
+        (lr, a) for lr in (1e-3, 3e-3) for a in ("hedgehog", "softmax")
+    ]  # fmt: skip
+    values = {str(t.user_attrs["folders"][0]): t.value for t in trials(tmp_path)}
+    assert best.values[0] == max(values.values())
+    for folder, value in values.items():
+        assert json.loads((Path(folder) / "summary.json").read_text())["val_top1"] == value
+    again = Seen()
+    assert search(plan(space, sampler="grid", trials=None), tmp_path, spectator=again) == [best]
+    assert again.recipes == []  # all is done
+
+
+def test_what_cannot_be_is_pruned_with_its_reason(tmp_path: Path) -> None:
+    seen = Seen()
+    (best,) = search(plan("model.num_heads=2|3; model.embed_dim=16", sampler="grid", trials=None), tmp_path, spectator=seen)
+    assert best.params["model.num_heads"] == 2
+    assert ("pruned", next(reason for state, reason in seen.ends if state == "pruned")) in seen.ends
+    assert any(reason and "3" in reason and "16" in reason for _, reason in seen.ends)
+
+
+def test_two_objectives_give_a_front(tmp_path: Path) -> None:
+    front = search(plan("model.depth=1|2|3", sampler="grid", trials=None, minimize="parameters"), tmp_path)
+    assert all(a.values[0] >= b.values[0] and a.values[1] > b.values[1] for a, b in itertools.pairwise(front))
+    assert front[-1].params["model.depth"] == 1  # the smallest is always on it
+
+
+def test_folds_are_averaged(tmp_path: Path) -> None:
+    (best,) = search(plan("train.lr=1e-3", trials=1, folds=2), tmp_path)
+    values = [json.loads((Path(folder) / "summary.json").read_text())["val_top1"] for folder in best.folders]
+    assert len(values) == 2
+    assert best.values[0] == pytest.approx(sum(values) / 2)
+
+
+def test_pruned_runs_keep_their_curves(tmp_path: Path) -> None:
+    """Rates so small that nothing is learned fall behind the four that came before."""
+    recipe = replace(RECIPE, train=replace(RECIPE.train, epochs=4))
+    seen = Seen()
+    space = "train.lr=3e-3|1e-12; train.seed=0|1|2|3"
+    search(plan(space, sampler="grid", trials=None, recipe=recipe, pruner="median"), tmp_path, spectator=seen)
+    assert [state for state, _ in seen.ends] == ["complete"] * 4 + ["pruned"] * 4
+    assert all(reason and reason.startswith("behind the others after epoch") for _, reason in seen.ends[4:])
+    for t in trials(tmp_path)[4:]:
+        history = (Path(t.user_attrs["folders"][0]) / "history.jsonl").read_text().splitlines()
+        assert [json.loads(line)["val_top1"] for line in history] == list(t.intermediate_values.values())
+        assert len(history) < 4
+
+
+def test_one_mechanism_a_layer_begins_where_the_documents_point(tmp_path: Path) -> None:
+    seen = Seen()
+    space = space_from_dict({"layers": ["softmax", "hedgehog"]})
+    (best,) = search(plan(space, trials=3), tmp_path, spectator=seen)
+    assert [r.model.attention for r in seen.recipes[:2]] == ["softmax + softmax", "hedgehog + softmax"]
+    assert best.attention in ("softmax", "hedgehog", "hedgehog + softmax", "softmax + hedgehog")  # a layout expression
+
+
+def test_the_same_combination_is_not_trained_twice(tmp_path: Path) -> None:
+    seen = Seen()
+    search(plan("train.lr=1e-3", trials=3), tmp_path, spectator=seen)
+    assert [state for state, _ in seen.ends] == ["complete"] * 3
+    assert len(list(tmp_path.glob("study-seed*"))) == 1
+
+
+def test_a_study_of_something_else_under_the_same_name(tmp_path: Path) -> None:
+    search(plan("train.lr=1e-3", trials=1), tmp_path)
+    with pytest.raises(ValueError, match='there is a study called "study" with another space'):
+        search(plan("train.lr=1e-4", trials=1), tmp_path)
+    other = replace(RECIPE, train=replace(RECIPE.train, epochs=1))
+    with pytest.raises(ValueError, match='there is a study called "study" with another recipe'):
+        search(plan("train.lr=1e-3", trials=1, recipe=other), tmp_path)
+
+
+def test_storages_that_cannot_be(tmp_path: Path) -> None:
+    for where, message in (
+        ("mysql://here/x", "--storage must be postgresql://USER@HOST/NAME, sqlite:///FILE or journal:FILE, not mysql"),
+        ("postgresql://me:secret@127.0.0.1:1/x", r"postgresql\+psycopg://me:\*\*\*@127.0.0.1:1/x cannot be reached"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            search(plan("train.lr=1e-3", trials=1), tmp_path, where)
+
+
+def test_a_journal_file_works_too(tmp_path: Path) -> None:
+    (best,) = search(plan("train.lr=1e-3", trials=2), tmp_path, f"journal:{tmp_path / 'journal'}")
+    assert best.values[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(metric="test_top1"), 'unknown metric "test_top1"'),
+        (dict(minimize="val_top1"), "--minimize takes what is better when it is less, not val_top1"),
+        (dict(trials=None), "how many trials"),
+    ],
+)
+def test_plans_that_cannot_be(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plan("train.lr=1e-3", **options)
+
+
+def test_waiting_for_a_database() -> None:
+    from sqlalchemy.exc import OperationalError
+
+    calls: list[int] = []
+
+    def call() -> str:
+        calls.append(1)
+        if len(calls) < 3:
+            raise OperationalError("select 1", {}, Exception("gone"))
+        return "here"
+
+    assert patiently(call) == "here"
+    with pytest.raises(ValueError, match="has not answered"):
+        patiently(lambda: (_ for _ in ()).throw(OperationalError("select 1", {}, Exception("gone"))), seconds=0.0)
+    with pytest.raises(KeyError):
+        patiently(lambda: {}["x"])
+
+
+def worker(folder: Path, *more: str) -> subprocess.Popen[str]:
+    """The command, in a process of its own."""
+    (folder / "recipe.json").write_text(RECIPE.to_json())
+    args = [sys.executable, "-m", "vixformer.cli", "search", str(folder / "recipe.json"), "--study", "study", "--out", str(folder), *more]
+    return subprocess.Popen(args, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def test_interrupted_and_gone_on_with(tmp_path: Path) -> None:
+    args = ("--space", "train.seed=0|1|2|3; train.epochs=6", "--sampler", "grid")
+    first = worker(tmp_path, *args)
+    for _ in range(600):
+        if list(tmp_path.glob("study-*/last.safetensors")):
+            break
+        time.sleep(0.1)
+    first.send_signal(signal.SIGINT)
+    _, complaint = first.communicate(timeout=60)
+    assert first.returncode == 130
+    assert "the same command goes on with the study" in complaint
+    assert "Traceback" not in complaint
+    second = worker(tmp_path, *args)
+    out, complaint = second.communicate(timeout=120)
+    assert second.returncode == 0, complaint
+    assert "Best trial by most val_top1" in out
+    states = [t.state.name for t in trials(tmp_path)]
+    assert states.count("COMPLETE") == 4
+    assert states.count("FAIL") <= 1  # the one that was interrupted, and came back
+    assert len(list(tmp_path.glob("study-*/summary.json"))) == 4

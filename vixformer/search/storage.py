@@ -1,0 +1,122 @@
+"""Where a study lives, and patience with it: a database that goes away for a while costs waiting, not results."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+HEARTBEAT = 30
+"""Seconds between signs of life of a worker; after four times as long without one, its trial goes to another."""
+PATIENCE = 900.0
+"""Seconds to wait for a database that does not answer."""
+
+
+def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> Any:
+    """`postgresql://...` for many machines, `journal:FILE` for one file system, a `sqlite:///` address or, left out, a file in `out`."""
+    optuna = _optuna()
+    if where is not None and where.startswith("journal:"):
+        backend = optuna.storages.journal
+        return optuna.storages.JournalStorage(backend.JournalFileBackend(where.removeprefix("journal:")))
+    out.mkdir(parents=True, exist_ok=True)
+    address = where or f"sqlite:///{out.resolve() / 'study.db'}"
+    if not re.match(r"(sqlite|postgresql)(\+\w+)?://", address):
+        raise ValueError(f"--storage must be postgresql://USER@HOST/NAME, sqlite:///FILE or journal:FILE, not {address}")
+    address = re.sub(r"^postgresql://", "postgresql+psycopg://", address)
+    options: dict[str, Any] = {"connect_args": {"timeout": 100}} if address.startswith("sqlite") else {"pool_pre_ping": True}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        again = optuna.storages.RetryHeartbeatStaleTrialCallback()
+        try:
+            return optuna.storages.RDBStorage(
+                address, options, heartbeat_interval=heartbeat, grace_period=4 * heartbeat, heartbeat_stale_trial_callback=again
+            )
+        except Exception as error:
+            raise ValueError(
+                f"the storage {_hidden(address)} cannot be reached: {_first(error)}; is it running, and is the name right?"
+            ) from None
+
+
+def has_heartbeat(storage: Any) -> bool:
+    return hasattr(storage, "record_heartbeat")
+
+
+def patiently(call: Callable[[], Result], seconds: float | None = None) -> Result:
+    """Again and again while the database does not answer."""
+    deadline = time.monotonic() + (PATIENCE if seconds is None else seconds)
+    pause = 0.5
+    while True:
+        try:
+            return call()
+        except Exception as error:
+            if not _is_away(error):
+                raise
+            if time.monotonic() > deadline:
+                raise ValueError(
+                    f"the study's database has not answered for {PATIENCE / 60:.0f} minutes ({_first(error)}); what was trained is in the "
+                    "run folders, and the same command goes on from there"
+                ) from None
+            time.sleep(pause)
+            pause = min(2 * pause, 10.0)
+
+
+class Beating:
+    """Signs of life of a trial, from a thread of its own; a database that is away is tried again."""
+
+    def __init__(self, storage: Any, trial_id: int) -> None:
+        self.storage, self.trial_id, self.over = storage, trial_id, threading.Event()
+        self.thread = threading.Thread(target=self._beat, daemon=True) if has_heartbeat(storage) else None
+
+    def __enter__(self) -> None:
+        if self.thread is not None:
+            self.thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        if self.thread is not None:
+            self.thread.join()
+
+    def _beat(self) -> None:
+        interval = self.storage.get_heartbeat_interval() or HEARTBEAT
+        while True:
+            try:
+                self.storage.record_heartbeat(self.trial_id)
+            except Exception as error:
+                if not _is_away(error):
+                    raise
+            if self.over.wait(interval):
+                return
+
+
+def _is_away(error: BaseException) -> bool:
+    """Of a connection, not of what was asked."""
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import InterfaceError, OperationalError
+
+    return isinstance(error, StorageInternalError | InterfaceError | OperationalError)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise ValueError('searches need optuna: pip install "vixformer[search]"') from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    logging.getLogger("alembic").setLevel(logging.ERROR)
+    return optuna
+
+
+def _hidden(address: str) -> str:
+    """Without the password."""
+    return re.sub(r":[^:@/]+@", ":***@", address)
+
+
+def _first(error: BaseException) -> str:
+    return " ".join(str(error).splitlines()[0].split())[:200] if str(error) else type(error).__name__

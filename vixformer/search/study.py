@@ -1,0 +1,375 @@
+"""A study: trials of one recipe over a space, by as many workers as are started, each trial an ordinary run."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import statistics
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from vixformer.config import Recipe
+from vixformer.registry import unknown
+from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
+from vixformer.search.space import Choice, Range, Space
+from vixformer.search.storage import Beating, has_heartbeat, open_storage, patiently
+from vixformer.training.loop import Observer, Stopped, train
+
+METRICS: dict[str, tuple[str, Literal["maximize", "minimize"]]] = {
+    "val_top1": ("val_top1", "maximize"),
+    "val_loss": ("val_loss", "minimize"),
+    "inference_ms": ("inference_ms_min", "minimize"),
+    "memory": ("peak_train_mb", "minimize"),
+    "train_seconds": ("train_seconds", "minimize"),
+    "parameters": ("parameters", "minimize"),
+    "multiply_adds": ("multiply_adds", "minimize"),
+    "kept_bytes": ("kept_bytes", "minimize"),
+}
+"""What can be asked for: where a summary has it, and which way is better. Never the test set."""
+WAIT = 2.0
+"""Seconds between looks at what other workers do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is searched, and how. Workers that share a study have the same plan."""
+
+    name: str
+    recipe: Recipe
+    space: Space
+    trials: int | None = None
+    """Left out with a grid: all of it."""
+    sampler: Literal["tpe", "grid", "random"] = "tpe"
+    pruner: Literal["median", "hyperband", "none"] = "median"
+    metric: str = "val_top1"
+    minimize: str | None = None
+    """A second objective."""
+    folds: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for metric in (self.metric, *([self.minimize] if self.minimize else [])):
+            if metric not in METRICS:
+                raise ValueError(unknown("metric", metric, METRICS))
+        if self.minimize is not None and METRICS[self.minimize][1] != "minimize":
+            raise ValueError(f"--minimize takes what is better when it is less, not {self.minimize}")
+        if self.trials is None and self.sampler != "grid":
+            raise ValueError(f"how many trials? give --trials; only a grid has an end, and the sampler is {self.sampler}")
+        self.space.check(self.recipe)
+
+    @property
+    def metrics(self) -> list[str]:
+        return [self.metric, *([self.minimize] if self.minimize else [])]
+
+    @property
+    def depth(self) -> int:
+        """Layers to choose attention for."""
+        model: Any = self.recipe.model
+        return sum(depths) if (depths := getattr(model, "depths", None)) else getattr(model, "depth", 0)
+
+    @property
+    def wanted(self) -> int:
+        size = self.space.size(self.depth)
+        return int(min(self.trials or size, size)) if self.sampler == "grid" else int(self.trials or 0)
+
+    def facts(self) -> dict[str, Any]:
+        """What makes a study this one."""
+        recipe = self.recipe.to_dict()
+        recipe["data"].pop("root")
+        said = repr((self.space, self.sampler, self.metrics, self.folds))
+        return {"recipe": _digest(json.dumps(recipe, sort_keys=True)), "plan": _digest(said)}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a study is."""
+
+    done: int
+    pruned: int
+    running: int
+    wanted: int
+    best: tuple[float, ...] | None
+    attention: str | None
+    """Of the best."""
+
+
+@dataclass(frozen=True)
+class Found:
+    number: int
+    values: tuple[float, ...]
+    params: dict[str, Any]
+    attention: str
+    folders: tuple[str, ...]
+
+
+class Spectator:
+    """What a caller may want to see while it runs. Does nothing."""
+
+    def trial_begins(self, number: int, recipe: Recipe, standing: Standing) -> None: ...
+    def epoch_done(self, number: int, record: dict[str, Any]) -> None: ...
+    def trial_done(self, number: int, state: str, reason: str | None, standing: Standing) -> None: ...
+    def waiting(self, standing: Standing) -> None: ...
+
+
+def search(
+    plan: Plan, out: Path, storage: str | None = None, heartbeat: int | None = None, spectator: Spectator | None = None
+) -> list[Found]:
+    """Join the study, or begin it, and work until all its trials are done. Returns the best, or the Pareto front of two objectives."""
+    watch = spectator or Spectator()
+    store = open_storage(storage, out, **({} if heartbeat is None else {"heartbeat": heartbeat}))
+    study = patiently(lambda: _joined(plan, store))
+    source = plan.recipe.data.source()
+    digest = data_digest(source.read("train"), source.read("test"))
+    while True:
+        standing = patiently(lambda: _tidied(study, plan))
+        if standing.done + standing.pruned >= plan.wanted:
+            return found(study, plan)
+        if standing.done + standing.pruned + standing.running >= plan.wanted and not _waiting(study):
+            if not has_heartbeat(store):
+                return found(study, plan)  # nobody would know if their workers died
+            watch.waiting(standing)
+            time.sleep(WAIT)
+            continue
+        trial = patiently(lambda: _asked(study, plan))
+        patiently(lambda trial=trial: trial.set_user_attr("worker", f"{socket.gethostname()}:{os.getpid()}"))
+        if patiently(lambda trial=trial: _surplus(study, plan, trial)):
+            patiently(lambda trial=trial: study.tell(trial, state=_states().FAIL))
+            continue
+        try:
+            with Beating(store, trial._trial_id):
+                state, values, reason = _tried(plan, study, trial, out, digest, watch)
+        except KeyboardInterrupt:
+            patiently(lambda trial=trial: _given_back(study, trial), seconds=10.0)
+            raise
+        patiently(lambda trial=trial, values=values, state=state: study.tell(trial, values, state=state, skip_if_finished=True))
+        watch.trial_done(trial.number, state.name.lower(), reason, patiently(lambda: _standing(study, plan)))
+
+
+def found(study: Any, plan: Plan) -> list[Found]:
+    """The best trial, or the front."""
+    complete = [t for t in study.get_trials(deepcopy=False) if t.state == _states().COMPLETE]
+    if not complete:
+        return []
+    best = study.best_trials if plan.minimize else [study.best_trial]
+    return [
+        Found(t.number, tuple(t.values), dict(t.params), t.user_attrs.get("attention", ""), tuple(t.user_attrs.get("folders", ())))
+        for t in sorted(best, key=lambda t: t.values, reverse=METRICS[plan.metric][1] == "maximize")
+    ]
+
+
+# --- one trial
+
+
+def _tried(plan: Plan, study: Any, trial: Any, out: Path, digest: str, watch: Spectator) -> tuple[Any, list[float] | None, str | None]:
+    """Its state, values and, where it has none, the reason."""
+    states = _states()
+
+    def pruned(reason: str) -> tuple[Any, None, str]:
+        patiently(lambda: trial.set_user_attr("reason", reason))
+        return states.PRUNED, None, reason
+
+    try:
+        recipe = plan.space.applied(plan.recipe, trial.params)
+        recipe.build()
+    except ValueError as error:
+        return pruned(str(error))
+    runs = [recipe] if plan.folds is None else [
+        replace(recipe, data=replace(recipe.data, folds=plan.folds, fold=fold)) for fold in range(plan.folds)
+    ]  # fmt: skip
+    folders = [folder_of(out, plan.name, run, digest) for run in runs]
+    patiently(lambda: trial.set_user_attr("folders", [str(folder) for folder in folders]))
+    if (twin := patiently(lambda: _twin(study, trial, folders))) is not None:
+        return pruned(f"the same as trial {twin}, which is running")
+    watch.trial_begins(trial.number, recipe, patiently(lambda: _standing(study, plan)))
+    summaries = []
+    for i, (run, folder) in enumerate(zip(runs, folders, strict=True)):
+        if not (folder / SUMMARY).exists():
+            try:
+                train(run, folder, resume=True, observer=_Reporting(plan, trial, watch, first=i == 0))
+            except Stopped:
+                return pruned(f"behind the others after epoch {len(read_run(folder).history())}")
+            except ValueError as error:
+                return pruned(str(error))
+        summaries.append(read_run(folder).summary or {})
+    patiently(lambda: trial.set_user_attr("attention", summaries[0]["attention"]))
+    keys = [METRICS[metric][0] for metric in plan.metrics]
+    missing = [key for key in keys if any(summary.get(key) is None for summary in summaries)]
+    if missing:
+        return pruned(f"its runs have no {missing[0]}: train.measure or a validation part is off")
+    return states.COMPLETE, [statistics.fmean(summary[key] for summary in summaries) for key in keys], None
+
+
+class _Reporting(Observer):
+    """Tells the study about every epoch of the first fold, and stops a run that the pruner gives up."""
+
+    def __init__(self, plan: Plan, trial: Any, watch: Spectator, first: bool) -> None:
+        self.plan, self.trial, self.watch = plan, trial, watch
+        self.reports = first and plan.minimize is None
+
+    def epoch_done(self, record: dict[str, Any]) -> None:
+        self.watch.epoch_done(self.trial.number, record)
+        value = record.get(METRICS[self.plan.metric][0])
+        if self.reports and value is not None:
+            patiently(lambda: self.trial.report(value, record["epoch"]))
+            if record["epoch"] < self.plan.recipe.train.epochs and patiently(self.trial.should_prune):
+                raise Stopped
+
+
+def _twin(study: Any, trial: Any, folders: list[Path]) -> int | None:
+    """An earlier trial that is at work on the same runs."""
+    for t in study.get_trials(deepcopy=False, states=(_states().RUNNING,)):
+        if t.number < trial.number and t.user_attrs.get("folders") == [str(folder) for folder in folders]:
+            return t.number
+    return None
+
+
+# --- the study
+
+
+def _joined(plan: Plan, store: Any) -> Any:
+    import optuna
+
+    facts = plan.facts()
+    directions: list[Any] = [METRICS[metric][1] for metric in plan.metrics]
+    with _quietly():
+        study = optuna.create_study(
+            study_name=plan.name, storage=store, sampler=_sampler(plan), pruner=_pruner(plan), directions=directions, load_if_exists=True
+        )
+    known = study.user_attrs
+    if not known:
+        for name, value in facts.items():
+            study.set_user_attr(name, value)
+        for params in _first_ones(plan):
+            study.enqueue_trial(params, skip_if_exists=True)
+        return study
+    for name, what in (("recipe", "another recipe"), ("plan", "another space, sampler, metric or number of folds")):
+        if known.get(name) not in (None, facts[name]):
+            raise ValueError(f'there is a study called "{plan.name}" with {what}: give this one another name with --study')
+    return study
+
+
+def _first_ones(plan: Plan) -> Iterator[dict[str, Any]]:
+    """A grid whole; for a mechanism a layer, where the documents say to look: efficient layers first, exact ones last."""
+    if plan.sampler == "grid":
+        for number, params in enumerate(plan.space.grid(plan.depth)):
+            if number == plan.wanted:
+                return
+            yield params
+    elif plan.space.layers and "softmax" in plan.space.layers and not plan.space.varied and not plan.space.bundles:
+        for attention in plan.space.layers:
+            yield {f"layer{i}": attention if i < plan.depth // 2 else "softmax" for i in range(plan.depth)}
+
+
+def _tidied(study: Any, plan: Plan) -> Standing:
+    """Trials whose worker died go back to the queue."""
+    import optuna
+
+    with _quietly():
+        optuna.storages.fail_stale_trials(study)
+    return _standing(study, plan)
+
+
+def _given_back(study: Any, trial: Any) -> None:
+    """An interrupted trial, to whoever comes next; its run goes on from its checkpoint."""
+    import optuna
+
+    study.tell(trial, state=_states().FAIL)
+    with _quietly():
+        optuna.storages.RetryHeartbeatStaleTrialCallback()(study, study.get_trials(deepcopy=True)[trial.number])
+
+
+def _standing(study: Any, plan: Plan) -> Standing:
+    states = _states()
+    trials = study.get_trials(deepcopy=False)
+    counts = {state: sum(t.state == state for t in trials) for state in (states.COMPLETE, states.PRUNED, states.RUNNING)}
+    best = found(study, plan)
+    return Standing(
+        counts[states.COMPLETE], counts[states.PRUNED], counts[states.RUNNING], plan.wanted,
+        best[0].values if best else None, best[0].attention if best else None,
+    )  # fmt: skip
+
+
+def _waiting(study: Any) -> bool:
+    return bool(study.get_trials(deepcopy=False, states=(_states().WAITING,)))
+
+
+def _surplus(study: Any, plan: Plan, trial: Any) -> bool:
+    """Two workers may both have seen room for one more; the later one gives way. A grid has no trials but its own."""
+    states = _states()
+    alive = (states.COMPLETE, states.PRUNED, states.RUNNING, states.WAITING)
+    trials = study.get_trials(deepcopy=False)
+    mine = next(t for t in trials if t.number == trial.number)
+    if plan.sampler == "grid" and not ({"fixed_params", "failed_trial"} & mine.system_attrs.keys()):
+        return True
+    return sum(t.state in alive and t.number < trial.number for t in trials) >= plan.wanted
+
+
+def _asked(study: Any, plan: Plan) -> Any:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Heartbeat of storage is supposed")  # `Beating` sends them
+        return study.ask(_distributions(plan))
+
+
+def _distributions(plan: Plan) -> dict[str, Any]:
+    import optuna
+
+    kinds = optuna.distributions
+
+    def one(domain: Choice | Range) -> Any:
+        if isinstance(domain, Choice):
+            return kinds.CategoricalDistribution(domain.values)
+        kind: Any = kinds.IntDistribution if domain.whole else kinds.FloatDistribution
+        return kind(domain.low, domain.high, log=domain.log)
+
+    return {name: one(domain) for name, domain in plan.space.variables(plan.depth).items()}
+
+
+def _sampler(plan: Plan) -> Any:
+    """Workers draw from different seeds: the same one would have them all try the same."""
+    import optuna
+
+    seed = int(_digest(f"{plan.seed} {socket.gethostname()} {os.getpid()}")[:8], 16)
+    if plan.sampler == "tpe":
+        with _quietly():
+            return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+    return optuna.samplers.RandomSampler(seed=seed)
+
+
+def _pruner(plan: Plan) -> Any:
+    import optuna
+
+    epochs = plan.recipe.train.epochs
+    if plan.pruner == "median":
+        return optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=max(1, epochs // 5))
+    return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=epochs) if plan.pruner == "hyperband" else optuna.pruners.NopPruner()
+
+
+def _states() -> Any:
+    from optuna.trial import TrialState
+
+    return TrialState
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without optuna's words on what it calls experimental."""
+    import optuna
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        yield
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def described(params: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in params.items())
