@@ -135,7 +135,23 @@ class Recipe:
         channels, height, width = images.shape
         size = (height, width) if self.data.resize is None else (self.data.resize, self.data.resize)
         config: Any = self.model.filled(size[0] if size[0] == size[1] else size, channels, len(images.classes))
+        self._check(config, size, channels, len(images.classes))
         return config.owner(config)
+
+    def _check(self, config: Any, size: tuple[int, int], channels: int, classes: int) -> None:
+        """What a model says of its images must be true of these."""
+        wanted = (config.img_size, config.img_size) if isinstance(config.img_size, int) else tuple(config.img_size)
+        if wanted != tuple(size):
+            resize = f": set data.resize={wanted[0]}" if wanted[0] == wanted[1] else ""
+            raise ValueError(f"the model is for images of {wanted[0]} x {wanted[1]} and {self.data.name} has {size[0]} x {size[1]}{resize}")
+        if config.in_chans != channels:
+            raise ValueError(
+                f"the model is for images of {config.in_chans} channels and {self.data.name} has {channels}: choose other data"
+            )
+        if config.num_classes < classes:
+            raise ValueError(
+                f"the model has {config.num_classes} classes and {self.data.name} {classes}: choose other data, or other classes"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         model: Any = self.model

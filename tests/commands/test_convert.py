@@ -36,9 +36,11 @@ def test_a_new_run_that_remembers_its_parent(parent: Path, capsys: pytest.Captur
 
 
 def test_choosing_layers(parent: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    out = run(capsys, "convert", str(parent), "--attention", "hedgehog", "--choose", "1", "--out", str(tmp_path))
+    args = ("convert", str(parent), "--attention", "hedgehog", "--choose", "1", "--out", str(tmp_path))
+    out = run(capsys, *args)
     assert "(chosen)" in out
-    (folder,) = tmp_path.iterdir()
+    (folder,) = (path.parent for path in tmp_path.glob("*/recipe.json"))
+    assert "is finished; the same content is not run twice" in run(capsys, *args)  # what was chosen stays
     choice = json.loads((folder / "choice.json").read_text())
     assert [len(p["layers"]) for p in choice["curve"]] == [0, 1, 2]
     assert [choice["curve"][i]["attention"] for i in (0, -1)] == ["softmax", "hedgehog"]
@@ -64,6 +66,7 @@ def test_a_model_without_a_run(parent: Path, capsys: pytest.CaptureFixture[str],
         (("RUN", "--attention", "hedgehog", "--choose", "0"), "--choose must be a whole number of at least 1, not 0"),
         (("RUN", "--attention", "first(hedgehog, n=1)", "--choose", "2"), "--choose 2: only 1 layer differs from what the model has"),
         (("RUN", "--attention", "softmax", "--choose", "1"), "no layer differs from what the model has"),
+        (("RUN", "--attention", "hedgehog", "--model.drop-rate", "0.1"), "a conversion changes the attention alone"),
         (("nowhere", "--attention", "hedgehog"), "nowhere must be a finished run or a model's folder"),
     ],
 )
@@ -71,3 +74,21 @@ def test_sentences(parent: Path, capsys: pytest.CaptureFixture[str], args: tuple
     before = sorted(parent.parent.iterdir())
     assert message in fails(capsys, "convert", *(str(parent) if a == "RUN" else a for a in args))
     assert sorted(parent.parent.iterdir()) == before
+
+
+def test_there_and_back(parent: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run(capsys, "convert", str(parent), "--attention=hedgehog", "--out", str(tmp_path / "there"))
+    (there,) = (tmp_path / "there").iterdir()
+    out = run(capsys, "convert", str(there), "--attention", "softmax", "--finetune", "1", "--out", str(tmp_path / "back"))
+    assert "fine-tuned" in out
+    (back,) = (tmp_path / "back").iterdir()
+    stages = json.loads((back / "summary.json").read_text())["conversion"]["stages"]
+    assert stages[1]["test_top1"] == json.loads((parent / "summary.json").read_text())["test_top1"]
+    rates = [json.loads((folder / "recipe.json").read_text())["train"]["lr"] for folder in (there, back)]
+    assert rates == pytest.approx([0.3 * 3e-3] * 2)
+
+
+def test_choosing_by_less_data(parent: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    args = ("convert", str(parent), "--attention", "hedgehog", "--choose", "1", "--out", str(tmp_path), "--data.val-fraction", "0")
+    assert "layers are chosen on validation images, and this recipe has none" in fails(capsys, *args)
+    assert list(tmp_path.iterdir()) == []

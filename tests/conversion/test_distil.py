@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import repeat
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 from tests.backbones.test_backbones import images, small
 from vixformer import convert
 from vixformer.conversion.distil import distil
+from vixformer.conversion.swap import expanded, swap
 
 
 @pytest.mark.parametrize("name", ["vit", "cvt", "pit", "cct"])
@@ -42,3 +44,36 @@ def test_what_stays_exact_is_not_touched() -> None:
     assert seen == [0, 1, 2]
     same, _ = convert(teacher, "softmax")
     assert distil(same, teacher, repeat(images(teacher)), steps=3) == []
+
+
+def test_a_lesson_that_was_interrupted_goes_on(tmp_path: Path) -> None:
+    teacher = small("vit").eval()
+
+    def lessons(step: int) -> torch.Tensor:
+        torch.manual_seed(step)
+        return images(teacher, 4)
+
+    whole, cut = (swap(teacher, expanded(teacher, "performer(features=8)"), seed=1)[0] for _ in range(2))
+    wanted = distil(whole, teacher, lessons, steps=6)
+
+    def stop(step: int, error: float) -> None:
+        if step == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        distil(cut, teacher, lessons, steps=6, watch=stop, keep=tmp_path / "lesson.safetensors")
+    again = swap(teacher, expanded(teacher, "performer(features=8)"), seed=1)[0]
+    seen: list[int] = []
+    errors = distil(again, teacher, lessons, steps=6, watch=lambda step, _: seen.append(step), keep=tmp_path / "lesson.safetensors")
+    assert seen == [3, 4, 5]
+    assert errors == wanted
+    assert all(torch.equal(a, b) for a, b in zip(again.parameters(), whole.parameters(), strict=True))
+
+
+def test_lessons_that_go_wrong() -> None:
+    teacher = small("vit").eval()
+    student, _ = convert(teacher, "hedgehog")
+    with pytest.raises(ValueError, match="there were images for 2 of 5 steps"):
+        distil(student, teacher, [images(teacher)] * 2, steps=5)
+    with pytest.raises(ValueError, match=r"teaching went astray in step \d+ of 50, at the rate 1e\+08"):
+        distil(student, teacher, repeat(images(teacher)), steps=50, lr=1e8)

@@ -15,7 +15,7 @@ from vixformer.terminal import comparison
 from vixformer.training import compare as comparing
 from vixformer.training.budget import AROUND, LEAST_EPOCHS, Cut, Probe, cut, probe
 
-SLOW = Probe(train_image=1e-3, evaluated_image=5e-4, train_images=9000, val_images=1000, test_images=2000)
+SLOW = Probe(train_image=1e-3, evaluated_image=5e-4, train_images=9000, val_images=1000, test_images=2000, epochs=1000)
 FAST = replace(SLOW, train_image=5e-4)
 
 

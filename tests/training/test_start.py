@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,8 +113,69 @@ def test_a_recipe_to_start_from_is_trained_first(tmp_path: Path, monkeypatch: py
         assert Path(weights) in [path.resolve() for path in found.rows[1].folders]
 
 
-def test_the_place_of_the_parent_does_not_change_the_name(parent: Path) -> None:
+def test_the_place_of_the_parent_does_not_change_the_name(parent: Path, tmp_path: Path) -> None:
     from vixformer.results.runs import content
 
-    assert content(child(parent), "d") == content(child(Path("elsewhere") / parent.name), "d")
-    assert content(child(parent), "d") != content(child(Path("elsewhere/other")), "d")
+    run = parent.parent / "exact-seed0-0123456789ab"  # a finished run's name says what is in it
+    shutil.copytree(parent, run)
+    assert content(child(run), "d") == content(child(Path("elsewhere") / run.name), "d")
+    assert content(child(run), "d") != content(child(Path("elsewhere/exact-seed1-0123456789ab")), "d")
+    (run / "summary.json").unlink()  # not finished: its weights may change, and so they count
+    assert content(child(run), "d") == content(child(parent / "best"), "d")
+    other = tmp_path / "best"
+    model = from_pretrained(parent / "best")
+    torch.nn.init.zeros_(next(model.parameters()))
+    model.save_pretrained(other)
+    assert content(child(other), "d") != content(child(parent / "best"), "d")
+
+
+def test_fine_tuning_that_hurts_is_not_kept(parent: Path) -> None:
+    same = train(child(parent, attention="softmax", epochs=1, lr=0.5))
+    stage = same.summary["conversion"]["stages"][-1]
+    assert same.summary["best_epoch"] == 0
+    assert (same.summary["val_top1"], same.test_top1) == pytest.approx((stage["val_top1"], stage["test_top1"]))
+
+
+def test_dropout_is_not_what_weights_depend_on(parent: Path) -> None:
+    recipe = child(parent)
+    other = train(replace(recipe, model=replace(recipe.model, drop_rate=0.3)))  # pyright: ignore[reportCallIssue]
+    assert other.summary["conversion"]["stages"][1]["stage"] == "converted"
+    assert other.model.config.drop_rate == 0.3
+    wider = replace(recipe, model=replace(recipe.model, depth=3), train=replace(recipe.train, distill=3))  # pyright: ignore[reportCallIssue]
+    with pytest.raises(ValueError, match="differs from this model in more than its attention: depth is 2 there and 3 here"):
+        train(wider)
+
+
+def test_an_interrupted_lesson_goes_on(parent: Path, tmp_path: Path) -> None:
+    recipe = child(parent, distill=12)
+    whole = train(recipe)
+
+    class Stop(Taught):
+        def taught(self, step: int, steps: int, error: float) -> None:
+            if step == 5:
+                signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "run", resume=True, observer=Stop())
+    seen = Taught()
+    done = train(recipe, tmp_path / "run", resume=True, observer=seen)
+    assert seen.steps == list(range(6, 13))
+    assert all(torch.equal(a, b) for a, b in zip(done.model.parameters(), whole.model.parameters(), strict=True))
+    assert not (tmp_path / "run/teaching.safetensors").exists()
+
+
+def test_refusals_leave_nothing(parent: Path, tmp_path: Path) -> None:
+    def model(**options: Any) -> Recipe:
+        return replace(child(parent), model=replace(child(parent).model, **options))
+
+    cases = {
+        "unknown recipe .*; did you mean .quick/exact": child(Path("quick/exakt")),
+        "train.weights: .* must be a finished run or a model's folder": child(tmp_path),
+        "the model has 3 classes and fashion-mini 10": model(num_classes=3),
+        "the model is for images of 3 channels and fashion-mini has 1": model(in_chans=3),
+        "the model is for images of 56 x 56 and fashion-mini has 28 x 28: set data.resize=56": model(img_size=56),
+    }
+    for message, recipe in cases.items():
+        with pytest.raises(ValueError, match=message):
+            train(recipe, tmp_path / "run")
+        assert not (tmp_path / "run").exists()

@@ -143,6 +143,10 @@ class Backbone(nn.Module, Configured, family="model"):
         """The layout as it was expanded, one term a layer."""
         return print_layers([mechanism_of(module).config for module in self.attentions()]) or NO_ATTENTION
 
+    def spelled_out(self) -> Any:
+        """The configuration with what one option says of several layers written at each of them."""
+        return self.config
+
     def check_images(self, x: Tensor) -> None:
         if not x.is_floating_point():
             raise ValueError(f"images must be floating-point numbers, normalised as the model was trained, not {x.dtype}")

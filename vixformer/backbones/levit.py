@@ -15,7 +15,7 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Grid, Shape
-from vixformer.attention.layout import parse
+from vixformer.attention.layout import parse, print_layer
 from vixformer.attention.projection import Attention, Mixing, build_attention
 from vixformer.attention.softmax import Softmax
 from vixformer.backbones.base import Sizes
@@ -111,6 +111,14 @@ class LeViT(Staged, name="levit"):
     def attentions(self) -> list[Attention | Mixing]:
         """Those of the layout; the ones between stages are `shrink`'s."""
         return [block.attn for stage in self.stages for block in stage]  # pyright: ignore
+
+    def spelled_out(self) -> Any:
+        if not self.config.attention_bias:
+            return self.config
+        (shrink,) = parse(self.config.shrink).expand(1)
+        return replace(
+            self.config, attention=self.attention_expression(), shrink=print_layer(self._biased(shrink)), attention_bias=False
+        )  # fmt: skip
 
     def _biased(self, layer: Any) -> Any:
         if not self.config.attention_bias:

@@ -2,88 +2,105 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from vixformer.commands.flags import changed, take, whole
-from vixformer.terminal import Steps, Watch, say, table
+from vixformer.commands.flags import changed, finished_run, take, whole
+from vixformer.terminal import Steps, say, table
 
 CHOICE = "choice.json"
+FLAGS = ("attention", "distill", "finetune", "choose", "data", "out")
 
 
 def convert(args: Sequence[str]) -> None:
     """RUN --attention EXPR [--distill 300] [--finetune 1] [--choose K] [--data NAME] [--out DIR]: other attention for a trained model"""
+    from vixformer.conversion.swap import differing, expanded
     from vixformer.results.files import write_json
-    from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
-    from vixformer.training.convert import choose_layers, converted_recipe, differing, name_of, recipe_of
-    from vixformer.training.loop import train
+    from vixformer.training.convert import converted_recipe, name_of, recipe_of
+    from vixformer.training.start import trained_model
 
     words = list(args)
-    names = ("attention", "distill", "finetune", "choose", "data", "out")
-    attention, distill, finetune, few, data, out = (take(words, f"--{name}") for name in names)
+    attention, distill, finetune, few, data, out = (take(words, f"--{name}") for name in FLAGS)
     if not words or words[0].startswith("-"):
         raise ValueError('which run? write "vix convert runs/NAME --attention nystrom"; "vix runs" lists them')
     if attention is None:
         raise ValueError('to which attention? give --attention, such as "nystrom(landmarks=32)"; "vix attentions" lists them')
     parent, options = Path(words[0]), words[1:]
+    if any(option.startswith("--model.") for option in options):
+        raise ValueError("a conversion changes the attention alone: leave out the options of the model")
     steps, epochs = whole(distill or "0", "--distill", least=0), whole(finetune or "0", "--finetune", least=0)
+    model = trained_model(parent)
     recipe = recipe_of(parent, data)
-    new = converted_recipe(recipe, parent, attention, steps, epochs)  # before anything takes time: it may not be possible
-    changed(new, options, f"convert {parent}")
+    new = changed(converted_recipe(recipe, parent, model, attention, steps, epochs), options, "train quick/exact")
+    where = Path(out or parent.resolve().parent)
     choice = None
     if few is not None:
         count = whole(few, "--choose")
-        if count > (most := differing(parent, attention)):
+        most = len(differing(model, expanded(model, attention)))
+        if count > most:
             differ = "no layer differs" if not most else "only 1 layer differs" if most == 1 else f"only {most} layers differ"
             raise ValueError(f"--choose {count}: {differ} from what the model has")
-        with Steps() as watch:
-            choice = choose_layers(recipe, parent, attention, steps, watch)
+        choice = _choice(changed(recipe, options, "train quick/exact"), model, attention, steps, where / f"{parent.resolve().name}-choices")
         _show_choice(choice, count)
-        new = converted_recipe(recipe, parent, choice.curve[count].attention, steps, epochs)
-    new = changed(new, options, f"convert {parent}")
-    source = new.data.source()
-    folder = folder_of(
-        Path(out or parent.resolve().parent), name_of(parent, new), new, data_digest(source.read("train"), source.read("test"))
-    )
-    if (folder / SUMMARY).exists():
-        say(f"{folder} is finished; the same content is not run twice")
-    else:
-        with Watch(folder.name, new, f"vix train --resume {folder}") as bars:
-            train(new, folder, resume=True, observer=bars)
-    if choice is not None:
-        write_json(folder / CHOICE, asdict(choice))
-    _show_conversion(read_run(folder).summary or {})
-    say(f"The new model is in {folder}; its recipe names {parent} as what it started from.")
+        fewer = converted_recipe(recipe, parent, model, choice["curve"][count]["attention"], steps, epochs)
+        new = changed(fewer, options, "train quick/exact")
+
+    def prepare(folder: Path) -> None:
+        if choice is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(folder / CHOICE, choice)
+
+    run = finished_run(new, name_of(parent, new), where, prepare)
+    _show_conversion(run.summary or {})
+    say(f"The new model is in {run.folder}; its recipe names {parent} as what it started from.")
 
 
-def _show_choice(choice: Any, count: int) -> None:
+def _choice(recipe: Any, model: Any, attention: str, steps: int, folder: Path) -> dict[str, Any]:
+    """Measured once: asked the same again, the answer stays, so that the run that was made of it is found."""
+    from vixformer.results.files import write_json
+    from vixformer.training.convert import choose_layers
+
+    asked = json.dumps([recipe.to_dict(), attention, steps, {k: float(v.double().sum()) for k, v in model.state_dict().items()}])
+    path = folder / f"{hashlib.sha256(asked.encode()).hexdigest()[:12]}.json"
+    if not path.exists():
+        with Steps() as watch:
+            found = choose_layers(recipe, model, attention, steps, watch)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(path, asdict(found))
+    return json.loads(path.read_text())
+
+
+def _show_choice(choice: dict[str, Any], count: int) -> None:
     rows = [
-        (str(c.layer), f"{c.error:.0%}", f"{c.top1:+.2f}", f"{c.loss:+.4f}", f"{c.ms:.2f}", f"{c.new_ms:.2f}") for c in choice.costs
-    ]  # fmt: skip
+        (str(c["layer"]), f"{c['error']:.0%}", f"{c['top1']:+.2f}", f"{c['loss']:+.4f}", f"{c['ms']:.2f}", f"{c['new_ms']:.2f}")
+        for c in choice["costs"]
+    ]
     say("One layer converted, the others as they were; top-1 and loss on validation images, milliseconds of its attention:")
     table(("layer", "error", "top-1, points", "loss", "ms before", "ms after"), rows)
-    exact = choice.curve[0]
+    before = choice["curve"][0]["ms"]
     rows = [
-        (str(len(p.layers)), ", ".join(map(str, sorted(p.layers))), f"{p.top1:.2f}", f"{p.ms:.2f}", f"{p.ms / exact.ms:.2f}",
-         p.attention + (" (chosen)" if len(p.layers) == count else ""))
-        for p in choice.curve
+        (str(len(p["layers"])), ", ".join(map(str, sorted(p["layers"]))), f"{p['top1']:.2f}", f"{p['ms']:.2f}", f"{p['ms'] / before:.2f}",
+         p["attention"] + (" (chosen)" if len(p["layers"]) == count else ""))
+        for p in choice["curve"]
     ]  # fmt: skip
     say("Layer after layer, the cheapest first; milliseconds of the model:")
     table(("converted", "layers", "validation %", "ms", "x before", "attention"), rows)
-    if choice.curve[count].ms >= exact.ms:
-        say(f"Converting {count} of them wins no time here: with so few tokens exact attention is as fast.")
+    if choice["curve"][count]["ms"] >= before:
+        say(f"Converting {count} of them wins no time here.")
 
 
 def _show_conversion(summary: dict[str, Any]) -> None:
     found = summary["conversion"]
     rows = [
         (str(r["layer"]), r["before"], r["after"], f"{r['error']:.0%}", f"{r['q_rms']:.2f}", f"{r['k_rms']:.2f}",
-         str(len(r["kept"])), ", ".join(r["new"]) or "none")
+         str(len(r["kept"])), ", ".join(r["new"]) or "none", ", ".join(r["dropped"]) or "none")
         for r in found["layers"] if r["error"] is not None
     ]  # fmt: skip
-    table(("layer", "from", "to", "error", "q rms", "k rms", "weights kept", "new"), rows)
+    table(("layer", "from", "to", "error", "q rms", "k rms", "weights kept", "new", "dropped"), rows)
     for warning in found["warnings"]:
         say(f"warning: {warning}")
     for note in found["notes"]:

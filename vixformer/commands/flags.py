@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from vixformer.config import Recipe, recipe_from_dict
-from vixformer.terminal import read
+from vixformer.results.runs import Run
+from vixformer.terminal import read, say
 
 
 def asked_recipe(name: str, options: Sequence[str], command: str) -> Recipe:
@@ -24,8 +26,29 @@ def changed(recipe: Recipe, options: Sequence[str], command: str) -> Recipe:
     return recipe_from_dict(read(Recipe, options, command, default=recipe).to_dict(), command.partition(" ")[2])
 
 
+def finished_run(recipe: Recipe, name: str, out: Path, prepare: Callable[[Path], None] = lambda _: None) -> Run:
+    """The run of this recipe, trained where it is not there yet, with a bar. `prepare` gets its folder before that."""
+    from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
+    from vixformer.terminal import Watch
+    from vixformer.training.loop import train
+
+    source = recipe.data.source()
+    folder = folder_of(out, name, recipe, data_digest(source.read("train"), source.read("test")))
+    if (folder / SUMMARY).exists():
+        say(f"{folder} is finished; the same content is not run twice")
+    else:
+        prepare(folder)
+        with Watch(name, recipe, f"vix train --resume {folder}") as watch:
+            train(recipe, folder, resume=True, observer=watch)
+    return read_run(folder)
+
+
 def take(words: list[str], flag: str) -> str | None:
-    """Take `flag VALUE` out of the words."""
+    """Take `flag VALUE`, or `flag=VALUE`, out of the words."""
+    for i, word in enumerate(words):
+        if word.startswith(f"{flag}="):
+            del words[i]
+            return word.removeprefix(f"{flag}=")
     if flag not in words:
         return None
     at = words.index(flag)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vixformer.commands.flags import asked_recipe, seconds, take, whole
+from vixformer.commands.flags import asked_recipe, finished_run, seconds, take, whole
 from vixformer.terminal import comparison, markdown, say, table
 
 
 def train(args: Sequence[str]) -> None:
     """RECIPE [--train.epochs 3 ...] [--out DIR] | --resume RUN: train one recipe, by name or from a JSON file"""
-    from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
+    from vixformer.results.runs import read_run
     from vixformer.terminal import Watch
     from vixformer.training.loop import train as run
     from vixformer.training.loop import with_parent
@@ -21,7 +21,13 @@ def train(args: Sequence[str]) -> None:
     if resume is not None:
         if words:
             raise ValueError(f"--resume goes on with a run as it was and takes no other options, such as {words[0]}")
-        recipe, folder, name = read_run(resume).recipe, Path(resume), resume
+        found = read_run(resume)
+        if found.summary is not None:
+            say(f"{resume} is finished; the same content is not run twice")
+        else:
+            with Watch(resume, found.recipe, f"vix train --resume {resume}") as watch:
+                run(found.recipe, found.folder, resume=True, observer=watch)
+            found = read_run(resume)
     else:
         if not words or words[0].startswith("-"):
             raise ValueError('which recipe? write "vix train quick/exact"; "vix recipes" lists them')
@@ -29,19 +35,10 @@ def train(args: Sequence[str]) -> None:
         recipe = asked_recipe(name, options, "train")
         with Watch(name, recipe, f"vix train {' '.join(args)}") as watch:
             recipe = with_parent(recipe, Path(out), watch.of)
-        source = recipe.data.source()
-        digest = data_digest(source.read("train"), source.read("test"))
-        folder = folder_of(Path(out), Path(name).name if name.endswith(".json") else name, recipe, digest)
-    if (folder / SUMMARY).exists():
-        say(f"{folder} is finished; the same content is not run twice")
-    else:
-        with Watch(name, recipe, f"vix train --resume {folder}") as watch:
-            run(recipe, folder, resume=True, observer=watch)
-    summary = read_run(folder).summary or {}
-    say(
-        f"{folder}: test top-1 {summary['test_top1']:.2f} %, top-5 {summary['test_top5']:.2f} %, "
-        f"epoch {summary['best_epoch']} of {summary['epochs']} chosen on validation, {summary['seconds_an_epoch']:.1f} s an epoch"
-    )
+        found = finished_run(recipe, Path(name).name if name.endswith(".json") else name, Path(out))
+    summary = found.summary or {}
+    chosen = f"epoch {summary['best_epoch']} of {summary['epochs']} chosen on validation, {summary['seconds_an_epoch']:.1f} s an epoch"
+    say(f"{found.folder}: test top-1 {summary['test_top1']:.2f} %, top-5 {summary['test_top5']:.2f} %, {chosen}")
 
 
 def compare(args: Sequence[str]) -> None:

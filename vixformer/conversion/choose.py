@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vixformer.backbones.base import Backbone, mechanism_of
-from vixformer.conversion.swap import swap
+from vixformer.backbones.base import Backbone
+from vixformer.conversion.swap import configurations, differing, swap
 from vixformer.measure.latency import interleaved
 
 SECONDS_A_LAYER = 0.5
@@ -65,7 +65,7 @@ def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Ca
     `new` is `old` converted (and taught, where that is wanted): every layer was fitted on its own, so they can be mixed. L layers are
     judged L (L + 1) / 2 times. `images` are what is timed.
     """
-    left = [i for i, (a, b) in enumerate(zip(old.attentions(), new.attentions(), strict=True)) if _config(a) != _config(b)]
+    left = differing(old, configurations(new))
     if not left:
         raise ValueError("no layer differs from what the model has: nothing to choose from")
     total, done = len(left) * (len(left) + 1) // 2 + 1, 0
@@ -92,9 +92,9 @@ def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Ca
         scores.append(found[best])
         chosen.append(best)
         left.remove(best)
-    models = [mixed(old, new, chosen[:k]).eval() for k in range(len(chosen) + 1)]
+    models = [mixed(old, new, chosen[:k]) for k in range(len(chosen) + 1)]
     with torch.inference_mode():
-        timed = interleaved({k: lambda m=m: m(images) for k, m in enumerate(models)}, SECONDS_A_LAYER * len(models))
+        timed = interleaved({k: lambda m=m: m(images) for k, m in enumerate(models)}, SECONDS_A_LAYER * len(models), device=images.device)
     curve = [Point(tuple(chosen[:k]), m.attention_expression(), *scores[k], timed[k].min) for k, m in enumerate(models)]
     return Choice(tuple(costs), tuple(curve))
 
@@ -102,15 +102,11 @@ def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Ca
 def mixed(old: Backbone, new: Backbone, layers: Iterable[int]) -> Any:
     """The old model with some layers of the new one."""
     chosen = set(layers)
-    pairs = list(zip(old.attentions(), new.attentions(), strict=True))
-    model, _ = swap(old, [_config(b if i in chosen else a) for i, (a, b) in enumerate(pairs)])
+    pairs = list(enumerate(zip(configurations(old), configurations(new), strict=True)))
+    model, _ = swap(old, [b if i in chosen else a for i, (a, b) in pairs])
     for i in chosen:
-        model.attentions()[i].load_state_dict(pairs[i][1].state_dict())
-    return model
-
-
-def _config(module: Any) -> Any:
-    return mechanism_of(module).config
+        model.attentions()[i].load_state_dict(new.attentions()[i].state_dict())
+    return model.eval()
 
 
 def _cheapest(losses: dict[int, float], costs: dict[int, LayerCost]) -> int:
@@ -135,5 +131,5 @@ def _alone(old: Backbone, new: Backbone, layers: Sequence[int], images: Tensor) 
             calls[i, is_new] = lambda m=m, tokens=tokens, options=options: m(tokens, **options)
         wanted = calls[i, False]()
         errors[i] = float((calls[i, True]() - wanted).norm() / wanted.norm().clamp(min=1e-12))
-    timed = interleaved(calls, SECONDS_A_LAYER * len(layers))
+    timed = interleaved(calls, SECONDS_A_LAYER * len(layers), device=images.device)
     return {i: (errors[i], timed[i, False].min, timed[i, True].min) for i in layers}

@@ -2,63 +2,87 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from vixformer.attention.projection import Attention
 from vixformer.backbones.base import Backbone
+from vixformer.conversion.swap import configurations, differing
+from vixformer.results.files import read_tensors, write_tensors
+
+SAVE_SECONDS = 60.0
 
 
 def distil(
     student: Any,
     teacher: Backbone,
-    batches: Iterable[Tensor],
+    batches: Iterable[Tensor] | Callable[[int], Tensor],
     *,
     steps: int = 300,
     lr: float = 1e-3,
     maps: float = 0.0,
     watch: Callable[[int, float], None] | None = None,
+    keep: Path | None = None,
 ) -> list[float]:
     """Train the attention of the layers that differ, in place; returns the mean relative error of their outputs after every step.
 
     Every layer gets the tokens that it gets in the teacher, so that all of them learn at once and errors do not add up. `maps` weighs the
-    difference of the attention maps beside that of the outputs: quadratic, for small N.
+    difference of the attention maps beside that of the outputs: quadratic, for small N. `batches` are images, or give those of a step;
+    then `keep` may name a file from which an interrupted lesson goes on.
     """
-    pairs = [(i, new) for i, (new, old) in enumerate(zip(student.attentions(), teacher.attentions(), strict=True)) if _differ(new, old)]
-    parameters = [p for _, module in pairs for p in module.parameters()]
+    changed = differing(teacher, configurations(student))
+    modules = nn.ModuleList(student.attentions()[i] for i in changed)
+    parameters = list(modules.parameters())
     if not parameters:
         return []
     optimizer = torch.optim.AdamW(parameters, lr=lr, weight_decay=0.0)
-    training = student.training
+    given = batches if callable(batches) else iter(batches)
+    errors = _gone_on_with(keep, modules, optimizer) if keep is not None and callable(given) else []
+    training, saved = student.training, time.monotonic()
     student.eval()  # batch norms and dropout as they are in use
-    errors: list[float] = []
     try:
-        for step, images in zip(range(steps), batches, strict=False):
+        for step in range(len(errors), steps):
             for group in optimizer.param_groups:
                 group["lr"] = lr * (1 - step / steps)
-            seen = teacher.attention_inputs(images)
-            relative = [_difference(new, *seen[i], maps) for i, new in pairs]
+            seen = teacher.attention_inputs(_batch(given, step, steps))
+            relative = [_difference(new, *seen[i], maps) for i, new in zip(changed, modules, strict=True)]
             loss = torch.stack([output + maps * map_ for output, map_ in relative]).sum()
+            if not torch.isfinite(loss):
+                raise ValueError(f"teaching went astray in step {step + 1} of {steps}, at the rate {lr:g}: use a smaller one")
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
             errors.append(sum(float(output.detach().sqrt()) for output, _ in relative) / len(relative))
             if watch is not None:
                 watch(step, errors[-1])
+            if keep is not None and time.monotonic() - saved > SAVE_SECONDS:
+                _save(keep, modules, optimizer, errors)
+                saved = time.monotonic()
+    except KeyboardInterrupt:
+        if keep is not None:
+            _save(keep, modules, optimizer, errors)
+        raise
     finally:
         student.train(training)
         optimizer.zero_grad(set_to_none=True)
     return errors
 
 
-def _differ(new: Any, old: Any) -> bool:
-    return isinstance(new, Attention) and isinstance(old, Attention) and new.core.config != old.core.config
+def _batch(given: Any, step: int, steps: int) -> Tensor:
+    if callable(given):
+        images: Any = given(step)
+        return images
+    try:
+        return next(given)
+    except StopIteration:
+        raise ValueError(f"there were images for {step} of {steps} steps: give more, or fewer steps") from None
 
 
-def _difference(new: Attention, old: Any, tokens: Tensor, options: dict[str, Any], maps: float) -> tuple[Tensor, Tensor]:
+def _difference(new: Any, old: Any, tokens: Tensor, options: dict[str, Any], maps: float) -> tuple[Tensor, Tensor]:
     """Squared relative error of the output, and of the map where that counts."""
     training = old.training
     with torch.no_grad():
@@ -69,3 +93,25 @@ def _difference(new: Attention, old: Any, tokens: Tensor, options: dict[str, Any
     if picture is None:
         return output, output.new_zeros(())
     return output, (new.attention_map(tokens, **options) - picture).square().mean() / picture.square().mean()
+
+
+def _save(path: Path, modules: nn.Module, optimizer: torch.optim.Optimizer, errors: list[float]) -> None:
+    """A step may have been cut off in the middle by Ctrl-C: the weights then have one step more than the errors, which does no harm."""
+    tensors = {f"module.{name}": t.contiguous().clone() for name, t in modules.state_dict().items()}
+    for number, values in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{key}": torch.as_tensor(value) for key, value in values.items()}
+    write_tensors(path, tensors, {"errors": errors})
+
+
+def _gone_on_with(path: Path, modules: nn.Module, optimizer: torch.optim.Optimizer) -> list[float]:
+    if not path.exists():
+        return []
+    tensors, note = read_tensors(path)
+    modules.load_state_dict({name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")})
+    state: dict[int, dict[str, Any]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimizer."):
+            _, number, key = name.split(".", 2)
+            state.setdefault(int(number), {})[key] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    return list(note["errors"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,17 +12,41 @@ from torch import Tensor
 STEPS, RATE = 100, 1e-2
 
 
-def fit(core: Any, q: Tensor, k: Tensor, v: Tensor, wanted: Tensor, grid: tuple[int, int] | None, steps: int = STEPS) -> None:
-    """A hundred steps of Adam on the relative error of the output. Keeps the best weights seen, so it never makes things worse."""
-    parameters = [p for p in core.parameters() if p.requires_grad]
+@dataclass(frozen=True)
+class Task:
+    """What a core gets, and what it should give out."""
+
+    core: Any
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    wanted: Tensor
+    grid: tuple[int, int] | None
+
+    def part(self, images: slice) -> Task:
+        return replace(self, q=self.q[images], k=self.k[images], v=self.v[images], wanted=self.wanted[images])
+
+    def loss(self) -> Tensor:
+        """Squared relative error."""
+        off = (self.core(self.q, self.k, self.v, None, self.grid) - self.wanted).float()
+        return off.square().mean() / self.wanted.float().square().mean().clamp(min=1e-12)
+
+    @torch.no_grad()
+    def error(self) -> float:
+        return float(self.loss().sqrt())
+
+
+def fit(tasks: Sequence[Task], steps: int = STEPS) -> None:
+    """A hundred steps of Adam on the relative error of cores that share their weights, or of one. Keeps the best weights seen, so it
+    never makes things worse."""
+    parameters = [p for p in tasks[0].core.parameters() if p.requires_grad]
     if not parameters:
         return
-    scale = wanted.float().square().mean().clamp(min=1e-12)
     optimizer = torch.optim.Adam(parameters, lr=RATE)
     best, kept = float("inf"), [p.detach().clone() for p in parameters]
     with torch.enable_grad():
         for step in range(steps + 1):
-            loss = (core(q, k, v, None, grid) - wanted).float().square().mean() / scale
+            loss = torch.stack([task.loss() for task in tasks]).sum()
             if loss.item() < best:
                 best, kept = loss.item(), [p.detach().clone() for p in parameters]
             if step == steps or not torch.isfinite(loss):

@@ -8,25 +8,26 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from vixformer.attention.base import Mechanism, Mixer
 from vixformer.attention.kernels.softmax import SoftmaxKernel
 from vixformer.attention.layout import parse, print_layer, print_layers
 from vixformer.attention.performer import Performer
 from vixformer.attention.projection import Attention, Mixing, OneKeyValueHead
+from vixformer.attention.softmax import Softmax
 from vixformer.backbones.base import Backbone, mechanism_of
-from vixformer.conversion.fit import fit
+from vixformer.conversion.fit import Task, fit
 from vixformer.registry import checked
 
 FITTED_TOKENS, FEWEST = 2**13, 8
 """What a layer is fitted to, so that it takes seconds: tokens, and at least so many images."""
+POOR = 0.5
+"""Relative error of a layer's output from which a warning is due."""
 ONE_WAY = (
     "this model has one key-value head for all heads and keeps it: it can get any attention, but a model with a key-value head each "
     "cannot become one like it"
 )
-POOR = 0.5
-"""Relative error of a layer's output from which a warning is due."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class LayerReport:
     """Root mean square of the entries of queries, and of keys, as the core gets them; with data."""
     k_rms: float | None = None
     error: float | None = None
-    """|new - old| / |old| of the core's output for the same q, k and v; with data."""
+    """|new - old| / |old| of the core's output for the same q, k and v, on images that nothing was fitted to; with data."""
     warning: str | None = None
 
 
@@ -69,32 +70,67 @@ def convert(model: Backbone, attention: str, data: Tensor | None = None) -> tupl
     return swap(model, expanded(model, attention), data)
 
 
-def swap(model: Backbone, layers: Sequence[Any], data: Tensor | None = None) -> tuple[Any, Report]:
-    """`convert`, with one configuration a layer."""
-    before = [mechanism_of(module) for module in model.attentions()]
-    for i, (old, layer) in enumerate(zip(before, layers, strict=True)):
-        _check(i, old, layer)
-    new = _built(model, layers)
-    changed = [i for i, (old, layer) in enumerate(zip(before, layers, strict=True)) if old.config != layer]
-    _carry_over(model, new, changed)
-    modules = new.attentions()
-    for i in changed:
-        mechanism_of(modules[i]).imitate()
-    new.train(model.training)
-    reports = [_report(i, model.attentions()[i], modules[i]) for i in range(len(modules))]
-    if data is not None:
-        reports = _measured(model, new, changed, reports, data)
-    one_way = changed and any(isinstance(module, OneKeyValueHead) for module in modules)
-    return new, Report(new.attention_expression(), tuple(reports), (ONE_WAY,) if one_way else ())
-
-
 def expanded(model: Backbone, attention: str) -> list[Any]:
-    """One configuration a layer. A Performer of the softmax kernel gets rows of one length, whose estimate is closer, unless it says."""
-    depths = getattr(model.config, "depths", None) or (len(model.attentions()),)
+    """One configuration a layer. A layer that is written as the model has it stays: random features, and LeViT's bias, are not new.
+
+    A Performer that is to estimate softmax gets rows of one length, whose estimate is closer, unless the expression says `scaling`.
+    """
+    old = [mechanism_of(module).config for module in model.attentions()]
+    if not old:
+        raise ValueError(f"a {model.name} has no attention to convert")
+    depths = getattr(model.config, "depths", None) or (len(old),)
     layers: list[Any] = parse(attention).expand(*depths)
-    if "scaling" in attention:
-        return layers
-    return [replace(layer, scaling="sqrt") if _estimates_softmax(layer) else layer for layer in layers]
+    return [_meant(layer, before, "scaling" in attention) for layer, before in zip(layers, old, strict=True)]
+
+
+def _meant(layer: Any, before: Any, says_scaling: bool) -> Any:
+    if isinstance(layer, Softmax.Config) and isinstance(before, Softmax.Config) and layer == Softmax.Config():
+        return before
+    if layer == before or says_scaling or not _estimates_softmax(layer):
+        return layer
+    return replace(layer, scaling="sqrt")
+
+
+def differing(model: Backbone, layers: Sequence[Any]) -> list[int]:
+    """The layers that would change."""
+    return [i for i, (module, layer) in enumerate(zip(model.attentions(), layers, strict=True)) if mechanism_of(module).config != layer]
+
+
+def configurations(model: Backbone) -> list[Any]:
+    return [mechanism_of(module).config for module in model.attentions()]
+
+
+def swap(
+    model: Backbone, layers: Sequence[Any], data: Tensor | None = None, *, config: Any = None, seed: int | None = None
+) -> tuple[Any, Report]:
+    """`convert`, with one configuration a layer.
+
+    `config` is that of the new model where it differs in what has no weights, such as dropout. Random features of a layer depend on
+    `seed` and its place alone, so that they are the same whichever other layers change.
+    """
+    if data is not None:
+        model.check_images(data)
+        if not len(data):
+            raise ValueError("data has no images: give a batch, or leave it out")
+    changed = differing(model, layers)
+    for i in changed:
+        _check(i, mechanism_of(model.attentions()[i]), layers[i])
+    new = _built(model, layers, config)
+    _carry_over(model, new, changed)
+    old_cores, cores = ([mechanism_of(module) for module in m.attentions()] for m in (model, new))
+    taken = _shared(cores, changed)
+    start = int(torch.randint(2**40, ())) if seed is None else seed
+    for i in changed:
+        if i not in taken:
+            cores[i].redraw(torch.Generator().manual_seed(start + i))
+            cores[i].imitate()
+            _copy_alike(old_cores[i], cores[i])
+    new.train(model.training)
+    reports = [_report(i, *pair, taken) for i, pair in enumerate(zip(model.attentions(), new.attentions(), strict=True))]
+    if data is not None:
+        reports = _measured(model, new, [i for i in changed if i not in taken], reports, data)
+    one_way = changed and any(isinstance(module, OneKeyValueHead) for module in new.attentions())
+    return new, Report(new.attention_expression(), tuple(reports), (ONE_WAY,) if one_way else ())
 
 
 def _estimates_softmax(layer: Any) -> bool:
@@ -103,67 +139,101 @@ def _estimates_softmax(layer: Any) -> bool:
 
 def _check(i: int, old: Mechanism, layer: Any) -> None:
     mixes = [kind.name for kind in (type(old), layer.owner) if issubclass(kind, Mixer)]
-    if mixes and old.config != layer:
+    if mixes:
         raise ValueError(
             f"layer {i} cannot go from {old.name} to {layer.owner.name}: {mixes[0]} has no q and k, and so nothing to carry over; "
             "layers with q and k can become any other such mechanism"
         )
 
 
-def _built(model: Backbone, layers: Sequence[Any]) -> Any:
-    values = {field.name: getattr(model.config, field.name) for field in fields(model.config)}
-    values["attention"] = print_layers(layers)
-    if values.get("attention_bias") and any(layer.owner.name != "softmax" for layer in layers):
-        values["attention_bias"] = False  # the bias of the layers that stay exact is in the layout
+def _built(model: Backbone, layers: Sequence[Any], config: Any) -> Any:
+    config = model.spelled_out() if config is None else config
+    values = {field.name: getattr(config, field.name) for field in fields(config)} | {"attention": print_layers(layers)}
     like = next(model.parameters())
-    return type(model)(checked(type(model.config), values, "convert")).to(like.device, like.dtype)
+    return type(model)(checked(type(config), values, "convert")).to(like.device, like.dtype)
 
 
 @torch.no_grad()
 def _carry_over(model: Backbone, new: Backbone, changed: Sequence[int]) -> None:
-    inside = tuple(name + "." for name, module in new.named_modules() if module in [mechanism_of(new.attentions()[i]) for i in changed])
+    """Everything outside the mechanisms that change, and nothing may be left."""
     given, own = model.state_dict(), new.state_dict()
-    for name, value in own.items():
-        if not name.startswith(inside):
-            if name not in given or given[name].shape != value.shape:
-                raise ValueError(f"{name} has no counterpart in the model: it is of another width, or was built otherwise")
-            value.copy_(given[name])
+    outside = {name for name in own if not name.startswith(_inside(new, changed))}
+    left = {name for name in given if not name.startswith(_inside(model, changed))} - outside
+    for name in sorted(outside | left):
+        if name not in given or name not in own or given[name].shape != own[name].shape:
+            raise ValueError(f"{name} has no counterpart: the models are of different widths, or were built otherwise")
+        own[name].copy_(given[name])
 
 
-def _report(i: int, old: Attention | Mixing, new: Attention | Mixing) -> LayerReport:
+def _inside(model: Backbone, layers: Sequence[int]) -> tuple[str, ...]:
+    cores = [mechanism_of(model.attentions()[i]) for i in layers]
+    return tuple(name + "." for name, module in model.named_modules() if any(module is core for core in cores))
+
+
+def _shared(cores: Sequence[nn.Module], changed: Sequence[int]) -> set[int]:
+    """Changed layers whose weights a layer that stays has too: they were carried over with it."""
+    staying = {id(p) for i, core in enumerate(cores) if i not in changed for p in core.parameters()}
+    return {i for i in changed if any(id(p) in staying for p in cores[i].parameters())}
+
+
+@torch.no_grad()
+def _copy_alike(old: nn.Module, new: nn.Module) -> None:
+    """Between mechanisms of one kind, what is of one shape."""
+    if type(old) is type(new):
+        given = dict(old.named_parameters())
+        for name, p in new.named_parameters():
+            if name in given and given[name].shape == p.shape:
+                p.copy_(given[name])
+
+
+def _report(i: int, old: Attention | Mixing, new: Attention | Mixing, taken: set[int]) -> LayerReport:
     before, after = mechanism_of(old), mechanism_of(new)
-    same = before.config == after.config
-    own, theirs = ({name for name, _ in m.named_parameters()} for m in (before, after))
-    kept = tuple(sorted({name for name, _ in new.named_parameters() if same or not name.startswith(("core.", "mixer."))}))
-    none: tuple[str, ...] = ()
+    given = {name: p.shape for name, p in before.named_parameters()}
+    own = {name: p.shape for name, p in after.named_parameters()}
+    same = before.config == after.config or i in taken
+    alike = {name for name in own if same or (type(before) is type(after) and given.get(name) == own[name])}
+    around = {name for name, _ in new.named_parameters() if not name.startswith(("core.", "mixer."))}
+    inside = "core." if isinstance(new, Attention) else "mixer."
     return LayerReport(
-        i, print_layer(before.config), print_layer(after.config), kept,
-        none if same else tuple(sorted(theirs)), none if same else tuple(sorted(own)),
+        i, print_layer(before.config), print_layer(after.config), tuple(sorted(around | {inside + name for name in alike})),
+        tuple(sorted(own.keys() - alike)), tuple(sorted(given.keys() - alike)),
     )  # fmt: skip
 
 
-def _measured(model: Backbone, new: Any, changed: Sequence[int], reports: list[LayerReport], images: Tensor) -> list[LayerReport]:
-    """Every layer sees what it sees in the old model, so that errors do not add up."""
-    modules = new.attentions()
+def _measured(model: Backbone, new: Any, fresh: Sequence[int], reports: list[LayerReport], images: Tensor) -> list[LayerReport]:
+    """Every layer sees what it sees in the old model, so that errors do not add up. Every other image is fitted to, the rest measure."""
+    tasks = {i: task for i, task in enumerate(_tasks(model, new, images)) if task is not None}
+    groups: dict[tuple[int, ...], list[Task]] = {}  # layers that share weights are fitted together
+    for i in fresh:
+        if i in tasks:
+            task, few = tasks[i], max(FEWEST, FITTED_TOKENS // tasks[i].q.shape[-2])
+            shared = tuple(sorted(id(p) for p in task.core.parameters()))
+            groups.setdefault(shared, []).append(task.part(slice(0, None, 2)).part(slice(0, few)))
+    for group in groups.values():
+        fit(group)
     out = list(reports)
-    for i, (old, tokens, options) in enumerate(model.attention_inputs(images)):
+    for i, task in tasks.items():
+        judged = task.part(slice(1, None, 2)) if len(images) > 1 else task
+        rms = [float(t.float().square().mean().sqrt()) for t in (task.q, task.k)]
+        error = judged.error()
+        out[i] = replace(out[i], q_rms=rms[0], k_rms=rms[1], error=error, warning=_warning(task.core, rms, error))
+    return out
+
+
+@torch.no_grad()
+def _tasks(model: Backbone, new: Any, images: Tensor) -> list[Task | None]:
+    """What every layer of the new model should give out for what its old one gets; None where there is no q and k."""
+    tasks: list[Task | None] = []
+    for (old, tokens, options), module in zip(model.attention_inputs(images), new.attentions(), strict=True):
         if not isinstance(old, Attention):
+            tasks.append(None)
             continue
         training = old.training
-        with torch.no_grad():
-            q, k, v = old.eval().heads(tokens, **options)
-            old.train(training)
-            grid = options.get("grid") if old.keeps_grid else None
-            wanted = old.core(q, k, v, None, grid)
-        core = modules[i].core
-        if i in changed:
-            n = max(FEWEST, FITTED_TOKENS // q.shape[-2])
-            fit(core, q[:n], k[:n], v[:n], wanted[:n], grid)
-        with torch.no_grad():
-            error = float((core(q, k, v, None, grid) - wanted).float().norm() / wanted.float().norm().clamp(min=1e-12))
-        rms = [float(t.float().square().mean().sqrt()) for t in (q, k)]
-        out[i] = replace(out[i], q_rms=rms[0], k_rms=rms[1], error=error, warning=_warning(core, rms, error))
-    return out
+        q, k, v = old.eval().heads(tokens, **options)
+        old.train(training)
+        grid = options.get("grid") if old.keeps_grid else None
+        tasks.append(Task(module.core, q, k, v, old.core(q, k, v, None, grid), grid))
+    return tasks
 
 
 def _warning(core: Any, rms: Sequence[float], error: float) -> str | None:

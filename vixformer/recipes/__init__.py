@@ -15,7 +15,7 @@ from vixformer.registry import unknown
 for _module in pkgutil.iter_modules(__path__, __name__ + "."):
     importlib.import_module(_module.name)
 
-__all__ = ["RECIPES", "list_recipes", "load_recipe"]
+__all__ = ["RECIPES", "list_recipes", "load_recipe", "unknown_recipe"]
 
 
 def list_recipes(pattern: str = "*") -> list[str]:
@@ -29,9 +29,9 @@ def load_recipe(name: str) -> Recipe:
         return make()
     if name.endswith(".json") or Path(name).is_file():
         return read_recipe(name)
-    raise ValueError(unknown("recipe", name, RECIPES) if len(RECIPES) < 30 else _short(name))
+    raise ValueError(unknown_recipe(name))
 
 
-def _short(name: str) -> str:
-    text = unknown("recipe", name, RECIPES)
-    return text.partition(" choices:")[0] + ' "vix recipes" lists them'
+def unknown_recipe(name: str) -> str:
+    """Without the hundreds of choices."""
+    return unknown("recipe", name, RECIPES).partition(" choices:")[0] + ' "vix recipes" lists them'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 import torch
 
+from vixformer.backbones.base import WEIGHTS_FILE
 from vixformer.config import Recipe, read_recipe
 from vixformer.data.base import Images
 from vixformer.version import __version__
@@ -38,8 +40,18 @@ def content(recipe: Recipe, digest: str) -> str:
     values["train"].pop("device")
     values["train"].pop("loggers")
     if values["train"]["weights"] is not None:
-        values["train"]["weights"] = Path(values["train"]["weights"]).name  # a run's own name says what is in it
+        values["train"]["weights"] = _weights_content(Path(values["train"]["weights"]))
     return hashlib.sha256(json.dumps([values, digest, __version__], sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _weights_content(folder: Path) -> str:
+    """A finished run's name says what is in it, wherever it lies; of other models the weights themselves."""
+    if re.search(r"-seed\d+(-fold\d+)?-[0-9a-f]{12}$", folder.name) and ((folder / SUMMARY).exists() or not folder.exists()):
+        return folder.name
+    for file in (folder / BEST / WEIGHTS_FILE, folder / WEIGHTS_FILE):
+        if file.exists():
+            return hashlib.sha256(file.read_bytes()).hexdigest()
+    return str(folder)
 
 
 def folder_of(out: Path, name: str, recipe: Recipe, digest: str) -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from vixformer.config import Recipe
+from vixformer.config import Data, Recipe
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.optim import make_optimizer
 from vixformer.training.parts import load_parts, pick_device
@@ -37,14 +37,20 @@ class Probe:
     val_images: int
     test_images: int
 
+    epochs: int
+    """At most; so many the recipe has."""
+    taught_images: int = 0
+    """Before the first epoch, whatever the cut."""
+
     def seconds(self, epochs: int, fraction: float) -> float:
         an_epoch = self.train_images * self.train_image + self.val_images * self.evaluated_image
-        return epochs * fraction * an_epoch + self.test_images * self.evaluated_image + AROUND
+        always = self.test_images * self.evaluated_image + self.taught_images * self.train_image + AROUND
+        return min(epochs, self.epochs) * fraction * an_epoch + always
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What all recipes are cut to."""
+    """What all recipes are cut to: no more epochs than these, and a part of the data."""
 
     epochs: int
     fraction: float
@@ -52,6 +58,8 @@ class Cut:
     def applied(self, recipe: Recipe) -> Recipe:
         """Schedules keep their shape. The test set is read at the end only: every epoch would take a large part of the time."""
         train = recipe.train
+        if train.epochs <= self.epochs:
+            return replace(recipe, train=replace(train, track_test=False), data=self._less(recipe))
         share = self.epochs / train.epochs
         shorter = replace(
             train,
@@ -61,7 +69,10 @@ class Cut:
             restart_every=max(1, round(train.restart_every * share)),
             track_test=False,
         )
-        return replace(recipe, train=shorter, data=replace(recipe.data, fraction=recipe.data.fraction * self.fraction))
+        return replace(recipe, train=shorter, data=self._less(recipe))
+
+    def _less(self, recipe: Recipe) -> Data:
+        return replace(recipe.data, fraction=recipe.data.fraction * self.fraction)
 
 
 def probe(recipe: Recipe) -> Probe:
@@ -95,7 +106,9 @@ def probe(recipe: Recipe) -> Probe:
             model.eval()(images).sum().item()
         looks.append((time.perf_counter() - began) / len(images))
     val = 0 if parts.val is None else len(parts.val.images)
-    return Probe(SLACK * min(times), SLACK * min(looks), len(parts.train.images), val, len(parts.test.images))
+    taught = recipe.train.distill * recipe.train.batch_size
+    counts = (len(parts.train.images), val, len(parts.test.images), recipe.train.epochs, taught)
+    return Probe(SLACK * min(times), SLACK * min(looks), *counts)
 
 
 def cut(recipes: Sequence[Recipe], probes: Sequence[Probe], runs_each: int, seconds: float) -> Cut:
@@ -104,7 +117,8 @@ def cut(recipes: Sequence[Recipe], probes: Sequence[Probe], runs_each: int, seco
     def needed(epochs: int, fraction: float) -> float:
         return runs_each * sum(p.seconds(epochs, fraction) for p in probes)
 
-    epochs = min(recipe.train.epochs for recipe in recipes)
+    from_scratch = [recipe for recipe in recipes if recipe.train.weights is None]  # fine-tuning is short by itself
+    epochs = min(recipe.train.epochs for recipe in from_scratch or recipes)
     while epochs > LEAST_EPOCHS and needed(epochs, 1.0) > seconds:
         epochs -= 1
     if needed(epochs, 1.0) <= seconds:

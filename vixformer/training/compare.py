@@ -19,6 +19,7 @@ from vixformer.results.files import write_json
 from vixformer.results.runs import BEST, SUMMARY, Spread, column, data_digest, folder_of, read_run
 from vixformer.training.budget import Cut, cut, probe
 from vixformer.training.loop import Observer, train, with_parent
+from vixformer.training.start import parent_of
 
 TIMED_BATCH = 64
 BUDGETS = "budgets.json"
@@ -70,9 +71,12 @@ def compare(
     """
     out = Path(out)
     began = time.perf_counter()
-    limits = None if budget is None else _cut(recipes, out, seeds * (folds or 1), budget)
+    parents = dict(found for found in map(parent_of, recipes.values()) if found is not None and found[0] not in recipes)
+    among = {**parents, **recipes}
+    limits = None if budget is None else _cut(among, out, seeds * (folds or 1), budget)
     if limits is not None:
-        recipes = {name: limits.applied(recipe) for name, recipe in recipes.items()}
+        among = {name: limits.applied(recipe) for name, recipe in among.items()}
+    recipes = {name: among[name] for name in recipes}
     folders: dict[str, list[Path]] = {name: [] for name in recipes}
     digests: dict[Any, str] = {}
     not_run: list[str] = []
@@ -80,7 +84,7 @@ def compare(
     # seed by seed, so that if time runs out all recipes have as many
     plans = [[(name, planned) for planned in _plan(recipe, seeds, folds)] for name, recipe in recipes.items()]
     for name, recipe in (run for round_ in zip(*plans, strict=True) for run in round_):
-        recipe = with_parent(recipe, out, lambda n, r: observer(_label(n, r, seeds), r, False) if observer else Observer(), recipes)
+        recipe = with_parent(recipe, out, lambda n, r: observer(_label(n, r, seeds), r, False) if observer else Observer(), among)
         key = (recipe.data.name, recipe.data.root, recipe.data.resize)
         if key not in digests:
             source = recipe.data.source()

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from vixformer.backbones.base import Backbone, mechanism_of
+from vixformer.backbones.base import Backbone
 from vixformer.config import Data, Recipe
 from vixformer.conversion.choose import Choice, choose
 from vixformer.conversion.distil import distil
 from vixformer.conversion.swap import expanded, swap
 from vixformer.data.loader import Loader
 from vixformer.measure.accuracy import evaluate
+from vixformer.measure.latency import interleaved
 from vixformer.recipes.convert import RATE
 from vixformer.results.runs import RECIPE, read_run
 from vixformer.training.budget import Cut
-from vixformer.training.parts import Parts, load_parts, pick_device
-from vixformer.training.start import endless, fitted_on, trained_model
+from vixformer.training.parts import load_parts, pick_device
+from vixformer.training.start import fitted_on, lesson, trained_model
 
 SECONDS = 120.0
 """That judging may take, where the validation part is large enough to cut."""
@@ -42,18 +43,13 @@ def recipe_of(folder: Path, data: str | None) -> Recipe:
     return Recipe(data=Data(name=data), model=config)
 
 
-def converted_recipe(recipe: Recipe, folder: Path, attention: str, distill: int, epochs: int) -> Recipe:
-    """The recipe of a run that starts from the one in `folder`, with other attention. Says why where that cannot be."""
-    model = trained_model(folder)
+def converted_recipe(recipe: Recipe, folder: Path, model: Backbone, attention: str, distill: int, epochs: int) -> Recipe:
+    """The recipe of a run that starts from `model`, which is in `folder`, with other attention. Says why where that cannot be."""
     new, _ = swap(model, expanded(model, attention))
-    train = replace(recipe.train, lr=RATE * recipe.train.lr, weights=str(folder.resolve()), distill=distill)
-    return Cut(epochs, 1.0).applied(replace(recipe, model=new.config, train=train))
-
-
-def differing(folder: Path, attention: str) -> int:
-    """How many layers of a model have another attention than this."""
-    model = trained_model(folder)
-    return sum(mechanism_of(a).config != b for a, b in zip(model.attentions(), expanded(model, attention), strict=True))
+    rate = recipe.train.lr if recipe.train.weights else RATE * recipe.train.lr  # a converted run's is that of fine-tuning already
+    train = replace(recipe.train, lr=rate, weights=str(folder.resolve()), distill=distill)
+    shorter = Cut(epochs, 1.0).applied(replace(recipe, model=new.config, train=train))
+    return replace(shorter, train=replace(shorter.train, epochs=epochs))
 
 
 def name_of(folder: Path, recipe: Recipe) -> str:
@@ -63,38 +59,33 @@ def name_of(folder: Path, recipe: Recipe) -> str:
 
 
 def choose_layers(
-    recipe: Recipe, folder: Path, attention: str, distill: int = 0, watch: Callable[[str, int, int], None] = lambda *_: None
+    recipe: Recipe, model: Backbone, attention: str, distill: int = 0, watch: Callable[[str, int, int], None] = lambda *_: None
 ) -> Choice:
     """Convert all layers, teach them if that is wanted, and find out on the validation part which ones to keep so."""
     device = pick_device(recipe.train.device)
+    recipe.build()  # says so where the data is not for this model
     parts = load_parts(recipe, device)
-    torch.manual_seed(recipe.train.seed)
-    old: Any = trained_model(folder).to(device)
-    new, _ = swap(old, expanded(old, attention), fitted_on(parts.train))
+    if parts.val is None:
+        raise ValueError("layers are chosen on validation images, and this recipe has none: set data.val_fraction")
+    old: Any = model.to(device)
+    new, _ = swap(old, expanded(old, attention), fitted_on(parts.train), seed=recipe.train.seed)
     if distill:
-        generator = torch.Generator().manual_seed(recipe.train.seed)
-        distil(new, old, endless(parts.train, generator), steps=distill, watch=lambda step, _: watch("teaching", step + 1, distill))
-    loader = _cut(parts, old)
+        lessons = partial(lesson, parts.train, recipe.train.seed)
+        distil(new, old, lessons, steps=distill, watch=lambda step, _: watch("teaching", step + 1, distill))
+    loader = _cut(parts.val, old)
 
-    def judge(model: Any) -> tuple[float, float]:
-        scores = evaluate(model, loader)
+    def judge(candidate: Any) -> tuple[float, float]:
+        scores = evaluate(candidate, loader)
         return scores.loss, scores.top1
 
     images, _ = next(loader.plain())
     return choose(old, new, judge, images[:TIMED], lambda done, total: watch("judging layers", done, total))
 
 
-def _cut(parts: Parts, model: Backbone) -> Loader:
+def _cut(loader: Loader, model: Backbone) -> Loader:
     """As many images to judge by as there is time for."""
-    loader = parts.val
-    if loader is None:
-        raise ValueError("layers are chosen on validation images, and this recipe has none: set data.val_fraction")
     images, _ = next(loader.plain())
     with torch.inference_mode():
-        model(images)
-        began = time.perf_counter()
-        model(images)
-        an_image = (time.perf_counter() - began) / len(images)
+        an_image = interleaved({"": lambda: model(images)}, 0.0, least=1, device=images.device)[""].min / 1e3 / len(images)
     layers = len(model.attentions())
-    most = max(LEAST, int(SECONDS / (layers * (layers + 1) / 2 + 1) / an_image))
-    return loader.spread(most)
+    return loader.spread(max(LEAST, int(SECONDS / (layers * (layers + 1) / 2 + 1) / an_image)))

@@ -12,6 +12,7 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.asked = False
+        self.at_once = False
         self.previous: Any = None
 
     def __enter__(self) -> None:
@@ -24,5 +25,6 @@ class Interrupt:
 
     def _note(self, *_: object) -> None:
         if self.asked:
+            self.at_once = True
             raise KeyboardInterrupt
         self.asked = True

@@ -30,11 +30,13 @@ from vixformer.training.interrupt import Interrupt
 from vixformer.training.loggers import make_loggers
 from vixformer.training.optim import learning_rate, make_optimizer
 from vixformer.training.parts import load_parts, pick_device
-from vixformer.training.start import Start, parent_of, start
+from vixformer.training.start import Start, parent_model, parent_of, start
 from vixformer.training.state import State
 
 CHECKPOINT_SECONDS = 60.0
 MOST_RETREATS = 5
+TEACHING = "teaching.safetensors"
+"""What a lesson that is not over has taught so far."""
 
 
 class Observer:
@@ -65,7 +67,8 @@ class Result:
 
 
 def train(recipe: Recipe, out: str | Path | None = None, *, resume: bool = False, observer: Observer | None = None) -> Result:
-    """Train, choose the epoch on the validation part, read the test set once. With `out`, a run folder that can be resumed."""
+    """Train, and choose the epoch on the validation part; the test set is read at the end and chooses nothing. With `out`, a run folder
+    that can be resumed."""
     recipe = recipe_from_dict(recipe.to_dict(), "the recipe")  # dataclasses.replace checks nothing
     keep_freed_memory()
     folder = None if out is None else Path(out)
@@ -94,11 +97,15 @@ def with_parent(
 
 class _Run:
     def __init__(self, recipe: Recipe, folder: Path | None, observer: Observer, resume: bool) -> None:
-        self.recipe, self.folder, self.observer = recipe, folder, observer
+        self.recipe, self.folder, self.observer, self.interrupt = recipe, folder, observer, Interrupt()
         self.device = pick_device(recipe.train.device)
         self.parts = load_parts(recipe, self.device)
         self.precision: torch.dtype = getattr(torch, recipe.train.precision)
-        if folder is not None:
+        last = None if folder is None or not resume or not (folder / LAST).exists() else folder / LAST
+        given = None if last is not None else parent_model(recipe)
+        torch.manual_seed(recipe.train.seed)
+        fresh: Any = recipe.build(self.parts.test.images).to(self.device)
+        if folder is not None:  # from here on nothing is wrong with what was asked for
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 write_text(folder / RECIPE, recipe.to_json())
@@ -106,8 +113,7 @@ class _Run:
                 raise ValueError(f"cannot write to {folder}: {error.strerror}; choose another folder with --out") from None
         seeds = torch.Generator().manual_seed(recipe.train.seed)
         order, augment, features = (torch.Generator().manual_seed(int(torch.randint(2**40, (), generator=seeds))) for _ in range(3))
-        last = None if folder is None or not resume or not (folder / LAST).exists() else folder / LAST
-        begun = self._begun(augment, fresh=last is not None)
+        begun = Start(fresh, None) if given is None else self._begun(fresh, given.to(self.device))
         scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.train.precision == "float16")
         optimizer = make_optimizer(begun.model, recipe.train)
         self.state = State(begun.model, optimizer, scaler, order, augment, features, conversion=begun.conversion)
@@ -115,39 +121,48 @@ class _Run:
         self.weights = self._class_weights() if recipe.train.class_weights else None
         self.best: dict[str, Tensor] | None = None
         self.retreats = 0
-        self.interrupt = Interrupt()
         self.snapshot: Any = None
         if last is not None:
             self.state.load(last)
         elif begun.conversion is not None:
+            self._keep_best()
             self._save()  # teaching may have taken minutes
+            if folder is not None:
+                (folder / TEACHING).unlink(missing_ok=True)
         if recipe.train.loggers and folder is None:
             raise ValueError("train.loggers need a run folder to write to: give out")
         self.loggers = [] if folder is None else make_loggers(recipe, folder)
 
     # --- the path of a run
 
-    def _begun(self, generator: torch.Generator, fresh: bool) -> Start:
-        torch.manual_seed(self.recipe.train.seed)
-        model: Any = self.recipe.build(self.parts.test.images).to(self.device)
-        if fresh or self.recipe.train.weights is None:
-            return Start(model, None)
-
+    def _begun(self, fresh: Any, given: Any) -> Start:
         def judge(candidate: Any) -> dict[str, float]:
             loaders = {"val": self.parts.val, "test": self.parts.test}
-            scores = {name: evaluate(candidate, loader, self.precision) for name, loader in loaders.items() if loader is not None}
-            return {f"{name}_top1": score.top1 for name, score in scores.items()}
+            scores = {name: self._evaluate(loader, candidate) for name, loader in loaders.items() if loader is not None}
+            return {key: value for name, score in scores.items() for key, value in _prefixed(name, score).items()}
 
-        return start(model, self.recipe, self.parts.train, generator, judge, self.observer.taught)
+        def taught(step: int, steps: int, error: float) -> None:
+            self.observer.taught(step, steps, error)
+            if self.interrupt.asked:
+                raise KeyboardInterrupt
+
+        keep = None if self.folder is None else self.folder / TEACHING
+        with self.interrupt:
+            begun = start(fresh, given, self.recipe, self.parts.train, judge, taught, keep)
+        if self.interrupt.asked:
+            raise KeyboardInterrupt
+        return replace(begun, model=begun.model.to(self.device))
 
     def finish(self) -> Result:
         with self.interrupt:
             self._all_epochs()
+        if self.interrupt.asked:  # while the last epoch was validated: it is saved
+            raise KeyboardInterrupt
         return self._measured()
 
     def _all_epochs(self) -> None:
         train, state = self.recipe.train, self.state
-        if train.epochs == 0:
+        if train.epochs == 0 and state.conversion is None:
             self._keep_best()
         while state.epoch < train.epochs and not self._patience_is_over():
             try:
@@ -156,7 +171,8 @@ class _Run:
                 self._go_back()
                 continue
             except (KeyboardInterrupt, Stopped):
-                self._save()
+                if not self.interrupt.at_once:  # in the middle of a step nothing agrees
+                    self._save()
                 raise
             self._save()
 
@@ -247,10 +263,8 @@ class _Run:
         began = time.perf_counter()
         scores = self._evaluate(self.parts.test)
         test_seconds = time.perf_counter() - began
-        if history:
-            best, chosen = self._best_epoch() + 1, history[self._best_epoch()]
-        else:
-            best, chosen = 0, {} if self.parts.val is None else _prefixed("val", self._evaluate(self.parts.val))
+        best = self._best_epoch() + 1
+        chosen = history[best - 1] if best else self._beginning()
         train_seconds = sum(r["seconds"] for r in history)
         summary: dict[str, Any] = {
             "attention": state.model.attention_expression(),
@@ -294,20 +308,27 @@ class _Run:
             costs |= footprint.timed(model, images, self.precision) | footprint.peaks(model, train.batch_size, train.precision)
         return costs
 
-    def _evaluate(self, loader: Loader) -> Scores:
-        return evaluate(self.state.model, loader, self.precision)
+    def _evaluate(self, loader: Loader, model: Any = None) -> Scores:
+        return evaluate(model or self.state.model, loader, self.precision)
 
     def _class_weights(self) -> Tensor:
         counts = torch.bincount(self.parts.train.images.labels, minlength=len(self.parts.classes)).clamp(min=1)
         return (counts.sum() / (len(counts) * counts)).float().to(self.device)
 
     def _best_epoch(self) -> int:
-        """By the validation part; the last one where there is none."""
+        """By the validation part; the last one where there is none; -1 where what was started from was better than all that came."""
         history, monitor = self.state.history, self.recipe.train.monitor
         if self.parts.val is None:
             return len(history) - 1
         sign = 1 if monitor == "val_top1" else -1
-        return max(range(len(history)), key=lambda i: (sign * history[i][monitor], -i))
+        first = [] if self.state.conversion is None and history else [(-1, self._beginning())]
+        return max([*first, *enumerate(history)], key=lambda one: (sign * one[1][monitor], -one[0]))[0]
+
+    def _beginning(self) -> dict[str, Any]:
+        """How good the model was before its first epoch, where it did not start from nothing."""
+        if self.state.conversion is not None:
+            return self.state.conversion["stages"][-1]
+        return {} if self.parts.val is None else _prefixed("val", self._evaluate(self.parts.val))
 
     def _patience_is_over(self) -> bool:
         patience = self.recipe.train.patience

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from torch import Tensor
 from vixformer.backbones.base import Backbone, from_pretrained, mechanism_of
 from vixformer.config import Recipe
 from vixformer.conversion.distil import distil
-from vixformer.conversion.swap import swap
+from vixformer.conversion.swap import configurations, swap
 from vixformer.data.loader import Loader
-from vixformer.recipes import RECIPES, load_recipe
+from vixformer.recipes import RECIPES, load_recipe, unknown_recipe
 from vixformer.results.runs import BEST
 
 MOST_FITTED = 64
@@ -48,66 +49,89 @@ def trained_model(folder: Path) -> Backbone:
         raise ValueError(f"{folder} must be a finished run or a model's folder: {error}") from None
 
 
-def start(
-    fresh: Any,
-    recipe: Recipe,
-    train: Loader,
-    generator: torch.Generator,
-    judge: Callable[[Any], dict[str, float]],
-    watch: Callable[[int, int, float], None],
-) -> Start:
-    """`judge` says how good a model is, `watch` sees every step of the teaching and the error of the layers after it."""
-    folder = Path(recipe.train.weights or "")
+def parent_model(recipe: Recipe) -> Any:
+    """What `train.weights` names, or None."""
+    if recipe.train.weights is None:
+        return None
+    folder = Path(recipe.train.weights)
+    if not folder.exists():
+        raise ValueError(f"train.weights must be a run, a model's folder or a recipe: {unknown_recipe(str(folder))}")
     try:
-        given: Any = trained_model(folder).to(next(fresh.parameters()).device)
+        return trained_model(folder)
     except ValueError as error:
         raise ValueError(f"train.weights: {error}") from None
-    if _around(given) != _around(fresh):
-        return Start(_fitting(fresh, given, folder), None)
+
+
+def start(
+    fresh: Any,
+    given: Any,
+    recipe: Recipe,
+    train: Loader,
+    judge: Callable[[Any], dict[str, float]],
+    watch: Callable[[int, int, float], None],
+    keep: Path | None,
+) -> Start:
+    """`judge` says how good a model is, `watch` sees every step of the teaching and the error of the layers after it, `keep` is a file
+    from which interrupted teaching goes on."""
+    if around(given) != around(fresh):
+        if recipe.train.distill:
+            raise ValueError(
+                f"train.distill: {recipe.train.weights} differs from this model in more than its attention: {_one(given, fresh)}"
+            )
+        return Start(_fitting(fresh, given, recipe), None)
     stages = [{"stage": "parent", **judge(given)}]
     began = time.perf_counter()
-    model, report = swap(given, [mechanism_of(module).config for module in fresh.attentions()], fitted_on(train))
+    model, report = swap(given, configurations(fresh), fitted_on(train), config=fresh.spelled_out(), seed=recipe.train.seed)
     stages.append({"stage": "converted", "seconds": time.perf_counter() - began, **judge(model)})
     steps = recipe.train.distill
     if steps:
         began = time.perf_counter()
-        errors = distil(model, given, endless(train, generator), steps=steps, watch=lambda step, error: watch(step + 1, steps, error))
+        lessons = partial(lesson, train, recipe.train.seed)
+        errors = distil(model, given, lessons, steps=steps, watch=lambda step, error: watch(step + 1, steps, error), keep=keep)
         if errors:  # exact attention has nothing to learn from itself
             stages.append(
                 {"stage": "distilled", "seconds": time.perf_counter() - began, "steps": steps, "first_error": errors[0],
                  "last_error": errors[-1], **judge(model)}
             )  # fmt: skip
-    facts = {"parent": str(folder), "layers": [asdict(layer) for layer in report.layers], "warnings": report.warnings,
-             "notes": report.notes, "stages": stages}  # fmt: skip
-    return Start(model, facts)
+    facts = {"parent": recipe.train.weights, "layers": [asdict(layer) for layer in report.layers], "warnings": report.warnings}
+    return Start(model, {**facts, "notes": report.notes, "stages": stages})
 
 
-def _around(model: Any) -> dict[str, Any]:
-    """Everything about a model but its attention."""
-    values = {field.name: getattr(model.config, field.name) for field in fields(model.config)}
-    return {"model": model.name, **{name: value for name, value in values.items() if name not in ("attention", "attention_bias")}}
+def around(model: Any) -> dict[str, Any]:
+    """Everything about a model that has weights, but its attention."""
+    config = model.spelled_out()
+    values = {field.name: getattr(config, field.name) for field in fields(config) if "drop" not in field.name and field.name != "attention"}
+    return {"model": model.name, **values}
 
 
-def _fitting(model: Any, given: Backbone, folder: Path) -> Any:
-    """What fits in name and shape; another classifier, or another projection, stays fresh."""
+def _one(given: Any, fresh: Any) -> str:
+    """Of what differs."""
+    a, b = around(given), around(fresh)
+    name = next(name for name in (*a, *b) if a.get(name) != b.get(name))
+    return f"{name} is {a.get(name)} there and {b.get(name)} here"
+
+
+def _fitting(model: Any, given: Backbone, recipe: Recipe) -> Any:
+    """What fits in name and shape; another classifier, or another projection, stays fresh, and another attention starts near exact."""
     own = model.state_dict()
     fitting = {name: tensor for name, tensor in given.state_dict().items() if name in own and own[name].shape == tensor.shape}
     if not any(name.startswith(("blocks", "stages")) for name in fitting):
         raise ValueError(
-            f"train.weights: no block of {folder}, a {given.name}, fits this {model.name}: weights carry over between models "
+            f"train.weights: no block of {recipe.train.weights}, a {given.name}, fits this {model.name}: weights carry over between models "
             "of the same kind, width and heads"
         )
+    for module in model.attentions():
+        mechanism_of(module).imitate()
     model.load_state_dict(fitting, strict=False)
     return model
 
 
 def fitted_on(loader: Loader) -> Tensor:
     """A few images, for a conversion to look at."""
-    few = loader.spread(MOST_FITTED)
-    return torch.cat([images for images, _ in few.plain()])
+    return torch.cat([images for images, _ in loader.spread(MOST_FITTED).plain()])
 
 
-def endless(loader: Loader, generator: torch.Generator) -> Iterator[Tensor]:
-    while True:
-        for images, _ in loader.batches(loader.order(generator), generator):
-            yield images
+def lesson(loader: Loader, seed: int, step: int) -> Tensor:
+    """The images of a step of teaching: by its number alone, so that teaching can go on anywhere."""
+    generator = torch.Generator().manual_seed((seed << 32) + step)
+    return next(loader.batches(loader.order(generator)[: loader.batch_size], generator))[0]
