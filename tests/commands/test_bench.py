@@ -26,7 +26,21 @@ def test_attention(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 
 def test_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     chart = tmp_path / "chart.html"
-    args = ("--models", "vit,pit", "--img_size", "16", "--batch", "2", "--train", "--seconds", "0.01", "--no-memory", "--chart", str(chart))
+    args = (
+        "--models",
+        "vit",
+        "pit",
+        "--img-size",
+        "16",
+        "--batch",
+        "2",
+        "--train",
+        "--seconds",
+        "0.01",
+        "--no-memory",
+        "--chart",
+        str(chart),
+    )
     out = run(capsys, "bench", "model", "softmax", *args)
     assert "pit" in out
     assert "a training step" in out
@@ -66,6 +80,7 @@ def test_advise(capsys: pytest.CaptureFixture[str]) -> None:
         (("bench", "attention", "softmax", "--dim", "30", "--heads", "4"), "num_heads must divide dim: 4 does not divide 30"),
         (("bench", "model", "softmax", "--models", "vitt"), 'unknown model "vitt"'),
         (("bench", "attention", "softmax", "--device", "nowhere"), "device nowhere cannot be used here"),
+        (("bench", "attention", "softmax", "--json", "nowhere/x.json"), "there is no folder nowhere"),
         (("advise", "--image", "30", "--patch", "7"), "patch must divide image: 7 does not divide 30"),
         (("advise", "--budget", "x"), "--budget"),
     ],

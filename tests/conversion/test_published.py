@@ -40,16 +40,56 @@ def test_vit_of_transformers(old_names: bool) -> None:
     assert from_timm(weights, attention="hedgehog").attention_expression() == "hedgehog"
 
 
+BLOCK = {
+    "norm1.weight": (64,), "norm1.bias": (64,), "attn.qkv.weight": (192, 64), "attn.qkv.bias": (192,), "attn.proj.weight": (64, 64),
+    "attn.proj.bias": (64,), "norm2.weight": (64,), "norm2.bias": (64,), "mlp.fc1.weight": (256, 64), "mlp.fc1.bias": (256,),
+    "mlp.fc2.weight": (64, 256), "mlp.fc2.bias": (64,),
+}  # fmt: skip
+TIMM = {
+    "cls_token": (1, 1, 64), "pos_embed": (1, 17, 64), "patch_embed.proj.weight": (64, 3, 4, 4), "patch_embed.proj.bias": (64,),
+    **{f"blocks.{i}.{name}": shape for i in range(2) for name, shape in BLOCK.items()},
+    "norm.weight": (64,), "norm.bias": (64,), "head.weight": (7, 64), "head.bias": (7,),
+}  # fmt: skip
+"""The names and shapes of timm's VisionTransformer, width 64, depth 2, patches of 4, 7 classes."""
+
+
 @torch.no_grad()
 def test_names_of_timm_and_other_sizes() -> None:
-    model = create_model("vit", img_size=16, patch_size=4, embed_dim=64, depth=2, num_heads=2, num_classes=7)
-    timm = {("pos_embed" if name == "pos.embed" else name): value for name, value in model.state_dict().items()}
-    x = torch.randn(2, 3, 16, 16)
-    assert torch.equal(from_timm(timm, num_heads=2)(x), model.eval()(x))
-    larger = from_timm(timm, num_heads=2, img_size=24)
+    torch.manual_seed(0)
+    weights = {name: torch.randn(shape) / shape[-1] ** 0.5 for name, shape in TIMM.items()}
+    model = from_timm(weights, num_heads=2)
+    assert (model.config.depth, model.config.num_classes, model.config.img_size, model.config.mlp_dim) == (2, 7, 16, 256)
+    own = model.state_dict()
+    assert torch.equal(own["pos.embed"], weights["pos_embed"])
+    assert all(torch.equal(own[name], value) for name, value in weights.items() if name != "pos_embed")
+    assert len(own) == len(weights)
+    for key in ("model", "state_dict"):  # as DeiT's own files, and others'
+        assert torch.equal(from_timm({key: weights}, num_heads=2).head.weight, weights["head.weight"])
     x = torch.randn(2, 3, 24, 24)
+    larger = from_timm(weights, num_heads=2, img_size=24)
     assert larger.config.img_size == 24
     assert distance(larger(x), model(x)) <= 1e-5  # ours interpolates the same on the way
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("vit.pth", "takes a state dict, names and tensors as load_file or torch.load give them, not str"),
+        ({name: 1 for name in TIMM}, "takes a state dict"),
+        ({name: torch.zeros(shape) for name, shape in TIMM.items() if "fc1" not in name}, "it has no blocks.0.mlp.fc1.weight"),
+        ({name: torch.zeros(shape) for name, shape in TIMM.items() if "blocks" not in name}, "it has no blocks.0.attn.qkv.weight"),
+        ({"blocks.0.attn.q.weight": torch.zeros(4, 4)}, "has blocks.0.attn.q.weight without blocks.0.attn.k.weight"),
+        ({**{n: torch.zeros(s) for n, s in TIMM.items()}, "patch_embed.proj.weight": torch.zeros(64, 48)}, "is no convolution"),
+    ],
+)
+def test_what_is_no_state_dict(weights: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_timm(weights)
+
+
+def test_a_size_that_patches_do_not_divide() -> None:
+    with pytest.raises(ValueError, match="img_size must be a multiple of the patch size: 25 is none of 4"):
+        from_timm({name: torch.zeros(shape) for name, shape in TIMM.items()}, num_heads=2, img_size=25)
 
 
 def test_what_cannot_be_read() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +71,15 @@ def test_a_recipe_builds_steps_and_survives_json(name: str, tmp_path: Path) -> N
     optimizer.step()
     assert all(p.isfinite().all() for p in model.parameters())
     assert any(not torch.equal(value, before[key]) for key, value in model.head.state_dict().items())
+
+
+def test_rows_from_a_checkpoint_start_from_the_same_network() -> None:
+    found = [name for name in list_recipes() if "-from-checkpoint" in name]
+    assert len(found) == 9
+    for name in found:
+        recipe = load_recipe(name)
+        assert recipe.train.weights == name.rpartition("/")[0] + ("/transformer" if "linformer" in name else "/keras-transformer")
+        parent = load_recipe(recipe.train.weights)
+        assert replace(recipe.model, attention="softmax") == parent.model  # pyright: ignore[reportCallIssue]
+        assert recipe.data == parent.data
+        assert recipe.model == load_recipe(name.removesuffix("-from-checkpoint")).model

@@ -36,6 +36,8 @@ def advise(args: Sequence[str]) -> None:
         for m in found.models
     ]
     table(("attention", "ms", "median", "x exact", "peak"), rows)
+    if not found.fits:
+        say("Nothing that was measured keeps to what was given; this is the nearest.")
     say(f'Use --attention "{found.attention}". {found.reason}')
     if found.attention != "softmax":
         say("What it costs in accuracy depends on the images: see docs/results; vix convert --choose measures it on a trained model.")

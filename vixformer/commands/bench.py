@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ def bench(args: Sequence[str]) -> None:
         from vixformer.results.charts import check_chart
 
         check_chart(files[1])
+    if files[0] is not None and not files[0].parent.is_dir():
+        raise ValueError(f"--json {files[0]}: there is no folder {files[0].parent}")
     {"attention": _attention, "model": _model, "crossover": _crossover}[kind](words, *files)
 
 
@@ -52,7 +54,7 @@ def _attention(words: Sequence[str], to_json: Path | None, chart: Path | None) -
     from vixformer.results.charts import time_against_tokens, write_chart
 
     expressions, flags = _expressions(words)
-    sizes: Sizes = read(Sizes, flags, "bench attention")
+    sizes: Sizes = read(Sizes, flags, "bench attention softmax")
     with Console(stderr=True).status("timing"):
         rows = bench_attention(expressions, sizes)
     _show(rows, sizes, to_json)
@@ -65,26 +67,24 @@ def _attention(words: Sequence[str], to_json: Path | None, chart: Path | None) -
 
 
 def _model(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
-    from vixformer.measure.bench import Sizes, bench_models
+    from vixformer.measure.bench import Models, bench_models
     from vixformer.results.charts import bars, write_chart
 
-    left = list(words)
-    names = (take(left, "--models") or "vit").split(",")
-    options = {name: whole(value, f"--{name}") for name in ("img_size", "patch_size", "depth") if (value := take(left, f"--{name}"))}
-    expressions, flags = _expressions(left)
-    sizes: Sizes = read(Sizes, flags, "bench model")
+    expressions, flags = _expressions(words)
+    asked: Models = read(Models, flags, "bench model softmax")
     with Console(stderr=True).status("timing"):
-        rows = bench_models(names, expressions, options, sizes)
-    _show(rows, sizes, to_json)
+        rows = bench_models(asked.models, expressions, asked.options, asked)
+    _show(rows, asked, to_json)
     if chart is not None:
         points = [{"name": f"{r.what}, {r.attention}", "milliseconds": r.time.min} for r in rows]
-        write_chart(bars(points, "milliseconds", _title("Whole models", sizes)), chart)
+        write_chart(bars(points, "milliseconds", _title("Whole models", asked)), chart)
         say(f"The chart is in {chart}.")
 
 
-def _title(what: str, sizes: Any) -> str:
-    compiled = ", compiled" if sizes.compile else ""
-    return f"{what}, {'training step' if sizes.train else 'inference'}, {sizes.dtype}{compiled}: width {sizes.dim}, {sizes.heads} heads"
+def _title(what: str, asked: Any) -> str:
+    compiled = ", compiled" if asked.compile else ""
+    width = f": width {asked.dim}, {asked.heads} heads" if hasattr(asked, "heads") else ""
+    return f"{what}, {'training step' if asked.train else 'inference'}, {asked.dtype}{compiled}{width}"
 
 
 def _show(rows: Sequence[Any], sizes: Any, to_json: Path | None) -> None:
@@ -140,8 +140,8 @@ def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -
     left = list(words)
     patch, against = whole(take(left, "--patch") or "16", "--patch"), take(left, "--against") or "torch"
     expressions, flags = _expressions(left)
-    expressions = [e for e in expressions if e != "softmax"]
-    sizes: Sizes = read(Sizes, flags, "bench crossover", default=Sizes(seconds=1.0))
+    expressions = expressions if expressions != list(USUAL) else [e for e in USUAL if e != "softmax"]
+    sizes: Sizes = read(Sizes, flags, "bench crossover nystrom", default=Sizes(seconds=1.0))
     found: list[Crossing] = []
     with Console(stderr=True).status("bisecting") as status:
         for e in expressions:
@@ -162,9 +162,8 @@ def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -
         write_json(to_json, {"machine": facts, "sizes": asdict(sizes), "against": exact, "crossings": [asdict(c) for c in found]})
         say(f"The figures are in {to_json}.")
     if chart is not None:
-        lengths = read(Sizes, [], "bench").tokens if "--tokens" not in flags else sizes.tokens
         with Console(stderr=True).status("timing for the chart"):
-            measured = bench_attention(["softmax", *expressions], Sizes(**{**asdict(sizes), "tokens": lengths, "memory": False}))
+            measured = bench_attention(["softmax", *expressions], replace(sizes, memory=False))
         points = [
             {"attention": r.attention, "tokens": r.tokens, "microseconds a token": 1e3 * r.time.min / r.batch / r.tokens} for r in measured
         ]  # fmt: skip

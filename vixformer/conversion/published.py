@@ -33,6 +33,7 @@ NAMES = [
     (r"^classifier\.", "head."),
 ]
 """Their names to ours, one rule after the other."""
+NEEDED = ("cls_token", "pos.embed", "patch_embed.proj.weight", "norm.weight", "blocks.0.attn.qkv.weight", "blocks.0.mlp.fc1.weight")
 UNUSED = re.compile(r"^pooler\.")
 
 
@@ -45,10 +46,12 @@ def from_timm(
     """
     from vixformer.conversion.swap import convert
 
-    weights = _renamed(state_dict)
-    for name in ("cls_token", "pos.embed", "patch_embed.proj.weight", "norm.weight"):
+    weights = _renamed(_unwrapped(state_dict))
+    for name in NEEDED:
         if name not in weights:
             raise ValueError(f"this is no state dict of a ViT or DeiT as timm or transformers write it: it has no {name}")
+    if weights["patch_embed.proj.weight"].dim() != 4:
+        raise ValueError("patch_embed.proj.weight is no convolution, (width, channels, patch, patch)")
     dim, channels, patch, _ = weights["patch_embed.proj.weight"].shape
     side = math.isqrt(weights["pos.embed"].shape[1] - 1)
     if side * side + 1 != weights["pos.embed"].shape[1]:
@@ -67,6 +70,8 @@ def from_timm(
         qkv_bias="blocks.0.attn.qkv.bias" in weights,
     )
     model = _loaded(options, weights)
+    if img_size is not None and img_size % patch:
+        raise ValueError(f"img_size must be a multiple of the patch size: {img_size} is none of {patch}")
     if img_size is not None and img_size != side * patch:
         given: Any = model.pos
         grid = (img_size // patch, img_size // patch)
@@ -87,6 +92,18 @@ def _loaded(options: dict[str, Any], weights: Mapping[str, Tensor]) -> ViT:
     return model.eval()
 
 
+def _unwrapped(given: Any) -> Mapping[str, Tensor]:
+    """Checkpoints often have the state dict under a name."""
+    for key in ("model", "state_dict"):
+        if isinstance(given, Mapping) and isinstance(given.get(key), Mapping):
+            given = given[key]
+    if not isinstance(given, Mapping) or not all(isinstance(value, Tensor) for value in given.values()):
+        raise ValueError(
+            f"from_timm takes a state dict, names and tensors as load_file or torch.load give them, not {type(given).__name__}"
+        )
+    return given
+
+
 def _renamed(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
     out: dict[str, Tensor] = {}
     for name, value in state_dict.items():
@@ -95,6 +112,9 @@ def _renamed(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if not UNUSED.match(name):
             out[name] = value
     for name in [name for name in out if re.search(r"\.attn\.q\.", name)]:
-        parts = [out.pop(name.replace(".attn.q.", f".attn.{letter}.")) for letter in "qkv"]
+        names = [name.replace(".attn.q.", f".attn.{letter}.") for letter in "qkv"]
+        if any(part not in out for part in names):
+            raise ValueError(f"this state dict has {names[0]} without {next(part for part in names if part not in out)}")
+        parts = [out.pop(part) for part in names]
         out[name.replace(".attn.q.", ".attn.qkv.")] = torch.cat(parts)
     return out

@@ -65,26 +65,24 @@ def advise(question: Question, watch: Callable[[str], None] = lambda _: None) ->
     )  # fmt: skip
     watch(f"timing attention layers at {question.tokens} tokens")
     layers = sorted(bench_attention(_candidates(question.tokens), sizes), key=lambda m: m.time.min)
-    exact = next(m for m in layers if m.attention == "softmax")
     watch("timing whole models")
-    asked = ["softmax", *_best_of_each(layers, exact.time.min)]
+    asked = ["softmax", *_best_of_each(layers, next(m.time.min for m in layers if m.attention == "softmax"))]
     models = bench_models(["vit"], asked, _options(question), replace(sizes, memory=question.memory is not None))
-    fastest = min(models[1:], key=lambda m: m.time.min, default=models[0])
+    exact, others = models[0], sorted(models[1:], key=lambda m: m.time.min)
     limited = question.budget_ms is not None or question.memory is not None
-    enough = limited and _keeps(question, models[0])
-    no_better = models[0].time.min < WORTH * fastest.time.min and not (limited and _keeps(question, fastest))
-    if enough or no_better:
-        return Advice("softmax", _reason(question, models[0], fastest), tuple(layers), tuple(models), _keeps(question, models[0]))
-    if limited and _keeps(question, fastest):
-        count = _fewest(question, models[0], fastest)
+    keeping = [m for m in others if _keeps(question, m)]
+    best = next(iter(keeping), next(iter(others), exact))
+    if limited and not _keeps(question, exact) and keeping:
+        count = _fewest(question, exact, best)
         if count < question.depth:
             watch(f"timing a model with {count} of {question.depth} layers converted")
-            layout = f"first({fastest.attention}, n={count})"
-            again = bench_models(["vit"], ["softmax", layout], _options(question), replace(sizes, memory=question.memory is not None))
-            models = [again[0], *models[1:], again[1]]
-            if _keeps(question, again[1]):
-                fastest = again[1]
-    return Advice(fastest.attention, _reason(question, models[0], fastest), tuple(layers), tuple(models), _keeps(question, fastest))
+            layout = f"first({best.attention}, n={count})"
+            (fewer,) = bench_models(["vit"], [layout], _options(question), replace(sizes, memory=question.memory is not None))
+            models.append(fewer)
+            best = fewer if _keeps(question, fewer) else best
+    elif (limited and _keeps(question, exact)) or exact.time.min < WORTH * best.time.min:
+        return Advice("softmax", _reason(question, exact, best), tuple(layers), tuple(models), _keeps(question, exact))
+    return Advice(best.attention, _reason(question, exact, best), tuple(layers), tuple(models), _keeps(question, best))
 
 
 def _candidates(tokens: int) -> list[str]:
@@ -151,7 +149,7 @@ def _reason(question: Question, exact: Measured, chosen: Measured) -> str:
         other += f" and {chosen.peak / 2**20:.0f} MiB"
     if limited and _keeps(question, chosen):
         return f"{took} and {other}, which keeps to what was given: {ratio:.2f} times as fast."
+    end = "; nothing measured keeps to what was given" if limited else ""
     if ratio < WORTH:
-        return f"{took} and {other}: {ratio:.2f} times as fast is not worth another attention."
-    end = ", but nothing keeps to what was given" if limited else ""
+        return f"{took} and {other}: {ratio:.2f} times as fast is not worth another attention{end}."
     return f"{took} and {other}: {ratio:.2f} times as fast{end}."

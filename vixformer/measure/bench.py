@@ -26,13 +26,9 @@ MODEL_BATCH = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """What is the same for everything in one run."""
+class Conditions:
+    """Under which everything in one run is measured."""
 
-    dim: PositiveInt = 128
-    heads: PositiveInt = 4
-    tokens: tuple[PositiveInt, ...] = (65, 257, 1025, 4097)
-    """Of an attention layer; a model's come from its images and patches."""
     batch: PositiveInt | None = None
     """Left out: about 4,096 tokens for layers, 16 images for models."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -46,6 +42,32 @@ class Sizes:
     """Of timing for each number of tokens, all attentions together."""
     memory: bool = True
     """Also the peak of memory, in a process of its own: about a second each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes(Conditions):
+    """Of attention layers."""
+
+    dim: PositiveInt = 128
+    heads: PositiveInt = 4
+    tokens: tuple[PositiveInt, ...] = (65, 257, 1025, 4097)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Models(Conditions):
+    """Backbones, and what they shall have otherwise than by default."""
+
+    models: tuple[str, ...] = ("vit",)
+    img_size: PositiveInt | None = None
+    patch_size: PositiveInt | None = None
+    embed_dim: PositiveInt | None = None
+    depth: PositiveInt | None = None
+    num_heads: PositiveInt | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        names = ("img_size", "patch_size", "embed_dim", "depth", "num_heads")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True)
@@ -90,7 +112,7 @@ def bench_attention(attentions: Sequence[str], sizes: Sizes) -> list[Measured]:
     return rows
 
 
-def bench_models(models: Sequence[str], attentions: Sequence[str], options: dict[str, Any], sizes: Sizes) -> list[Measured]:
+def bench_models(models: Sequence[str], attentions: Sequence[str], options: dict[str, Any], sizes: Conditions) -> list[Measured]:
     """Every backbone with every attention, on noise of the size of its images."""
     batch = sizes.batch or MODEL_BATCH
     cases = []
@@ -107,7 +129,7 @@ def batch_of(tokens: int) -> int:
     return max(1, FULL_BATCH // tokens)
 
 
-def _measured(cases: Sequence[_Case], sizes: Sizes) -> list[Measured]:
+def _measured(cases: Sequence[_Case], sizes: Conditions) -> list[Measured]:
     device = usable(sizes.device, "device")
     counts = [multiply_adds(case.module, case.x) for case in cases]
     kept = [bytes_kept(case.module.to(device), case.x.to(device).requires_grad_()) for case in cases]
@@ -127,7 +149,7 @@ def _measured(cases: Sequence[_Case], sizes: Sizes) -> list[Measured]:
     return rows
 
 
-def call(module: Any, x: Tensor, sizes: Sizes) -> Callable[[], Any]:
+def call(module: Any, x: Tensor, sizes: Conditions) -> Callable[[], Any]:
     """One inference, or one training step."""
     dtype: torch.dtype = getattr(torch, sizes.dtype)
     module = module.train(sizes.train)

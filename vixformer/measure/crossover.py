@@ -86,7 +86,7 @@ def _bisected(attention: str, slower: Callable[[int], bool | None], probes: list
     high, found = FEWEST, first
     while found is not False:  # in steps of 4, because long ones take long
         if high == MOST:
-            return Crossing(attention, MOST, None, tuple(probes))
+            return Crossing(attention, low if found or first else None, None, tuple(probes))
         high = min(4 * high, MOST)
         found = slower(high)
         low = high if found else low
