@@ -40,6 +40,8 @@ PLAIN = ("models", "attentions", "overview", "show")
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = list(sys.argv[1:] if argv is None else argv)
+    if os.environ.get("RANK", "0") != "0":  # of several processes one speaks
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
         if not args or args[0] in ("-h", "--help", "help"):
             _help()

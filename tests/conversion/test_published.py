@@ -64,7 +64,8 @@ def test_names_of_timm_and_other_sizes() -> None:
     assert all(torch.equal(own[name], value) for name, value in weights.items() if name != "pos_embed")
     assert len(own) == len(weights)
     for key in ("model", "state_dict"):  # as DeiT's own files, and others'
-        assert torch.equal(from_timm({key: weights}, num_heads=2).head.weight, weights["head.weight"])
+        wrapped: Any = {key: weights}
+        assert torch.equal(from_timm(wrapped, num_heads=2).head.weight, weights["head.weight"])
     x = torch.randn(2, 3, 24, 24)
     larger = from_timm(weights, num_heads=2, img_size=24)
     assert larger.config.img_size == 24
@@ -75,7 +76,7 @@ def test_names_of_timm_and_other_sizes() -> None:
     ("weights", "message"),
     [
         ("vit.pth", "takes a state dict, names and tensors as load_file or torch.load give them, not str"),
-        ({name: 1 for name in TIMM}, "takes a state dict"),
+        (dict.fromkeys(TIMM, 1), "takes a state dict"),
         ({name: torch.zeros(shape) for name, shape in TIMM.items() if "fc1" not in name}, "it has no blocks.0.mlp.fc1.weight"),
         ({name: torch.zeros(shape) for name, shape in TIMM.items() if "blocks" not in name}, "it has no blocks.0.attn.qkv.weight"),
         ({"blocks.0.attn.q.weight": torch.zeros(4, 4)}, "has blocks.0.attn.q.weight without blocks.0.attn.k.weight"),

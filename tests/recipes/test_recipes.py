@@ -79,7 +79,7 @@ def test_rows_from_a_checkpoint_start_from_the_same_network() -> None:
     for name in found:
         recipe = load_recipe(name)
         assert recipe.train.weights == name.rpartition("/")[0] + ("/transformer" if "linformer" in name else "/keras-transformer")
-        parent = load_recipe(recipe.train.weights)
+        parent = load_recipe(str(recipe.train.weights))
         assert replace(recipe.model, attention="softmax") == parent.model  # pyright: ignore[reportCallIssue]
         assert recipe.data == parent.data
         assert recipe.model == load_recipe(name.removesuffix("-from-checkpoint")).model

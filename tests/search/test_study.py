@@ -19,7 +19,7 @@ import pytest
 from tests.training.test_loop import tiny
 from vixformer.config import Recipe
 from vixformer.search.space import Space, read_space, space_from_dict
-from vixformer.search.storage import open_storage, patiently
+from vixformer.search.storage import close_storage, open_storage, patiently
 from vixformer.search.study import Plan, Spectator, Standing, search
 
 RECIPE = tiny(attention="softmax", fraction=0.02, epochs=2, batch_size=16)
@@ -45,7 +45,11 @@ class Seen(Spectator):
 
 
 def trials(folder: Path, name: str = "study") -> list[Any]:
-    return optuna.load_study(study_name=name, storage=open_storage(None, folder)).get_trials()
+    storage = open_storage(None, folder)
+    try:
+        return optuna.load_study(study_name=name, storage=storage).get_trials()
+    finally:
+        close_storage(storage)
 
 
 def test_a_grid_is_tried_whole_and_once(tmp_path: Path) -> None:

@@ -44,6 +44,13 @@ def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> An
             ) from None
 
 
+def close_storage(storage: Any) -> None:
+    """Its connections."""
+    if has_heartbeat(storage):
+        storage.remove_session()
+        storage.engine.dispose()
+
+
 def has_heartbeat(storage: Any) -> bool:
     return hasattr(storage, "record_heartbeat")
 

@@ -19,7 +19,7 @@ from vixformer.config import Recipe
 from vixformer.registry import unknown
 from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
 from vixformer.search.space import Choice, Range, Space
-from vixformer.search.storage import Beating, has_heartbeat, open_storage, patiently
+from vixformer.search.storage import Beating, close_storage, has_heartbeat, open_storage, patiently
 from vixformer.training.loop import Observer, Stopped, train
 
 METRICS: dict[str, tuple[str, Literal["maximize", "minimize"]]] = {
@@ -33,6 +33,8 @@ METRICS: dict[str, tuple[str, Literal["maximize", "minimize"]]] = {
     "kept_bytes": ("kept_bytes", "minimize"),
 }
 """What can be asked for: where a summary has it, and which way is better. Never the test set."""
+OPENING = 60.0
+"""Seconds after which whoever began a study and did not finish that is taken for dead."""
 WAIT = 2.0
 """Seconds between looks at what other workers do."""
 
@@ -122,18 +124,25 @@ def search(
     plan: Plan, out: Path, storage: str | None = None, heartbeat: int | None = None, spectator: Spectator | None = None
 ) -> list[Found]:
     """Join the study, or begin it, and work until all its trials are done. Returns the best, or the Pareto front of two objectives."""
-    watch = spectator or Spectator()
     store = open_storage(storage, out, **({} if heartbeat is None else {"heartbeat": heartbeat}))
-    study = patiently(lambda: _joined(plan, store))
+    try:
+        study = patiently(lambda: _joined(plan, store))
+        _work(plan, study, store, out, spectator or Spectator())
+        return patiently(lambda: found(study, plan))
+    finally:
+        close_storage(store)
+
+
+def _work(plan: Plan, study: Any, store: Any, out: Path, watch: Spectator) -> None:
     source = plan.recipe.data.source()
     digest = data_digest(source.read("train"), source.read("test"))
     while True:
         standing = patiently(lambda: _tidied(study, plan))
         if standing.done + standing.pruned >= plan.wanted:
-            return found(study, plan)
-        if standing.done + standing.pruned + standing.running >= plan.wanted and not _waiting(study):
+            return
+        if standing.done + standing.pruned + standing.running >= plan.wanted and not patiently(lambda: _waiting(study)):
             if not has_heartbeat(store):
-                return found(study, plan)  # nobody would know if their workers died
+                return  # nobody would know if the other workers died
             watch.waiting(standing)
             time.sleep(WAIT)
             continue
@@ -237,17 +246,22 @@ def _joined(plan: Plan, store: Any) -> Any:
     import optuna
 
     facts = plan.facts()
+    given: dict[str, Any] = dict(study_name=plan.name, storage=store, sampler=_sampler(plan), pruner=_pruner(plan))
     directions: list[Any] = [METRICS[metric][1] for metric in plan.metrics]
-    with _quietly():
-        study = optuna.create_study(
-            study_name=plan.name, storage=store, sampler=_sampler(plan), pruner=_pruner(plan), directions=directions, load_if_exists=True
-        )
+    try:
+        with _quietly():
+            study = optuna.create_study(**given, directions=directions)
+    except optuna.exceptions.DuplicatedStudyError:
+        study = optuna.load_study(**given)
+        deadline = time.monotonic() + OPENING
+        while not study.user_attrs and time.monotonic() < deadline:  # who began it is still filling it
+            time.sleep(0.2)
     known = study.user_attrs
     if not known:
-        for name, value in facts.items():
-            study.set_user_attr(name, value)
         for params in _first_ones(plan):
             study.enqueue_trial(params, skip_if_exists=True)
+        for name, value in facts.items():
+            study.set_user_attr(name, value)
         return study
     for name, what in (("recipe", "another recipe"), ("plan", "another space, sampler, metric or number of folds")):
         if known.get(name) not in (None, facts[name]):

@@ -8,20 +8,21 @@ from typing import Any
 
 
 class Interrupt:
-    """Ctrl-C waits for the end of a step, where everything agrees and can be stored; a second one does not wait."""
+    """Ctrl-C, or a polite kill, waits for the end of a step, where everything agrees and can be stored; a second one does not wait."""
 
     def __init__(self) -> None:
         self.asked = False
         self.at_once = False
-        self.previous: Any = None
+        self.previous: dict[int, Any] = {}
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
-            self.previous = signal.signal(signal.SIGINT, self._note)
+            self.previous = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def __exit__(self, *_: object) -> None:
-        if self.previous is not None:
-            signal.signal(signal.SIGINT, self.previous)
+        for number, handler in self.previous.items():
+            signal.signal(number, handler)
+        self.previous = {}
 
     def _note(self, *_: object) -> None:
         if self.asked:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ from vixformer.results.files import write_json, write_text
 from vixformer.results.runs import BEST, HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.faults import first_not_finite
+from vixformer.training.group import Alone, Group, process_device
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.loggers import make_loggers
 from vixformer.training.optim import learning_rate, make_optimizer
@@ -98,14 +100,17 @@ def with_parent(
 class _Run:
     def __init__(self, recipe: Recipe, folder: Path | None, observer: Observer, resume: bool) -> None:
         self.recipe, self.folder, self.observer, self.interrupt = recipe, folder, observer, Interrupt()
-        self.device = pick_device(recipe.train.device)
+        self.device = process_device(pick_device(recipe.train.device))
+        self.group = Group(self.device)
+        if not self.group.writes:
+            self.observer = Observer()
         self.parts = load_parts(recipe, self.device)
         self.precision: torch.dtype = getattr(torch, recipe.train.precision)
         last = None if folder is None or not resume or not (folder / LAST).exists() else folder / LAST
         given = None if last is not None else parent_model(recipe)
         torch.manual_seed(recipe.train.seed)
         fresh: Any = recipe.build(self.parts.test.images).to(self.device)
-        if folder is not None:  # from here on nothing is wrong with what was asked for
+        if folder is not None and self.group.writes:  # from here on nothing is wrong with what was asked for
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 write_text(folder / RECIPE, recipe.to_json())
@@ -117,7 +122,8 @@ class _Run:
         scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.train.precision == "float16")
         optimizer = make_optimizer(begun.model, recipe.train)
         self.state = State(begun.model, optimizer, scaler, order, augment, features, conversion=begun.conversion)
-        self.forward: Any = torch.compile(begun.model) if recipe.train.compile else begun.model
+        wrapped = self.group.wrapped(begun.model)
+        self.forward: Any = torch.compile(wrapped) if recipe.train.compile else wrapped
         self.weights = self._class_weights() if recipe.train.class_weights else None
         self.best: dict[str, Tensor] | None = None
         self.retreats = 0
@@ -129,9 +135,11 @@ class _Run:
             self._save()  # teaching may have taken minutes
             if folder is not None:
                 (folder / TEACHING).unlink(missing_ok=True)
+        if not self.group.writes:
+            torch.manual_seed(torch.initial_seed() + self.group.rank)  # dropout is not the same everywhere
         if recipe.train.loggers and folder is None:
             raise ValueError("train.loggers need a run folder to write to: give out")
-        self.loggers = [] if folder is None else make_loggers(recipe, folder)
+        self.loggers = [] if folder is None or not self.group.writes else make_loggers(recipe, folder)
 
     # --- the path of a run
 
@@ -156,9 +164,12 @@ class _Run:
     def finish(self) -> Result:
         with self.interrupt:
             self._all_epochs()
-        if self.interrupt.asked:  # while the last epoch was validated: it is saved
+        if self.group.any(self.interrupt.asked):  # while the last epoch was validated: it is saved
             raise KeyboardInterrupt
-        return self._measured()
+        group, self.group = self.group, Alone()  # the first process measures, the others wait
+        result = self._measured() if group.writes else Result(self.recipe, {}, self.state.history, self.state.model.eval())
+        group.wait()
+        return result
 
     def _all_epochs(self) -> None:
         train, state = self.recipe.train, self.state
@@ -174,6 +185,11 @@ class _Run:
                 if not self.interrupt.at_once:  # in the middle of a step nothing agrees
                     self._save()
                 raise
+            except RuntimeError as error:
+                if self.group.alone:
+                    raise
+                self._save()  # of the last whole step: this one has not changed anything
+                raise ValueError(self.group.lost(error, self.folder)) from None
             self._save()
 
     def _epoch(self) -> None:
@@ -196,7 +212,7 @@ class _Run:
                 state.seconds += saved - began
                 began = saved
                 self._save()
-            if self.interrupt.asked and whole_step:
+            if whole_step and self.group.any(self.interrupt.asked):
                 state.seconds += time.perf_counter() - began
                 raise KeyboardInterrupt
         state.seconds += time.perf_counter() - began
@@ -207,17 +223,20 @@ class _Run:
         train, state = self.recipe.train, self.state
         for group in state.optimizer.param_groups:
             group["lr"] = rate
+        count = len(labels)
+        images, labels = self.group.share(images, labels)
         with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
             scores = self.forward(images)
         scores = scores.float()
         loss = F.cross_entropy(scores, labels, weight=self.weights, label_smoothing=train.label_smoothing)
-        value = loss.item()
-        if not torch.isfinite(loss):
+        loss = loss * self.group.weight(len(labels), count)
+        value, hits = self.group.sums(loss.item() / self.group.size, float((scores.argmax(1) == labels).sum()))
+        if not math.isfinite(value):
             self._complain(images, rate, value)
         state.scaler.scale(loss / train.accumulate).backward()
-        state.sums["loss"] += value * len(labels)
-        state.sums["hits"] += float((scores.argmax(1) == labels).sum())
-        state.sums["images"] += len(labels)
+        state.sums["loss"] += value * count
+        state.sums["hits"] += hits
+        state.sums["images"] += count
         if (state.batch + 1) % train.accumulate == 0 or state.batch + 1 == len(self.parts.train):
             if train.clip is not None:
                 state.scaler.unscale_(state.optimizer)
@@ -309,7 +328,10 @@ class _Run:
         return costs
 
     def _evaluate(self, loader: Loader, model: Any = None) -> Scores:
-        return evaluate(model or self.state.model, loader, self.precision)
+        mine = (
+            loader if self.group.alone else replace(loader, images=loader.images.take(*self.group.share(torch.arange(len(loader.images)))))
+        )
+        return self.group.scores(evaluate(model or self.state.model, mine, self.precision))
 
     def _class_weights(self) -> Tensor:
         counts = torch.bincount(self.parts.train.images.labels, minlength=len(self.parts.classes)).clamp(min=1)
@@ -338,6 +360,8 @@ class _Run:
         if self.folder is None:
             self.best = copy.deepcopy(self.state.model.state_dict())
             return
+        if not self.group.writes:
+            return
         try:
             self.state.model.save_pretrained(self.folder / BEST)
         except ValueError as error:
@@ -350,7 +374,7 @@ class _Run:
         self.state.model.load_state_dict(state)
 
     def _save(self) -> None:
-        if self.folder is None:
+        if self.folder is None or not self.group.writes:
             return
         self.state.save(self.folder / LAST)
         write_text(self.folder / HISTORY, "".join(json.dumps(record) + "\n" for record in self.state.history))

@@ -1,0 +1,114 @@
+"""A study on a real PostgreSQL: three workers, one killed, the server away for a while. Nothing is lost, nothing is done twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from tests.search.test_study import RECIPE
+from vixformer.search.storage import close_storage, open_storage
+
+pgserver = pytest.importorskip("pgserver")
+PROGRAMS = Path(pgserver.__file__).parent / "pginstall/bin"
+NOBODY: dict[str, Any] = {"user": "nobody"} if os.geteuid() == 0 else {}
+"""PostgreSQL refuses to run as root."""
+
+
+class Server:
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="vix-postgres-", dir="/tmp"))
+        if NOBODY:
+            subprocess.run(["chown", "nobody", str(self.folder)], check=True)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self._run("initdb", "-D", str(self.folder / "data"), "-U", "vix", "-A", "trust", "-E", "UTF8")
+        self.start()
+        self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "vix", "studies")
+        self.address = f"postgresql://vix@127.0.0.1:{self.port}/studies"
+
+    def start(self) -> None:
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder}"
+        self._run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-o", options, "-l", str(self.folder / "log"), "start")
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-m", "immediate", "stop")
+
+    def _run(self, program: str, *args: str) -> None:
+        subprocess.run([str(PROGRAMS / program), *args], check=True, cwd=self.folder, stdout=subprocess.DEVNULL, **NOBODY)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    try:
+        server = Server()
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"PostgreSQL does not start here: {error}")
+    yield server
+    server.stop()
+    subprocess.run(["rm", "-rf", str(server.folder)], check=True)
+
+
+def test_three_workers_one_killed_the_server_restarted(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "recipe.json").write_text(RECIPE.to_json())
+    space = "train.seed=0|1|2|3|4|5|6|7|8; train.epochs=12"
+    args = [
+        sys.executable,
+        "-m",
+        "vixformer",
+        "search",
+        str(tmp_path / "recipe.json"),
+        "--study",
+        "study",
+        "--space",
+        space,
+        "--sampler",
+        "grid",
+    ]
+    args += ["--storage", server.address, "--out", str(tmp_path / "runs"), "--heartbeat", "1", "--train.no-measure", "--pruner", "none"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    workers = [subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) for _ in range(3)]
+
+    def trials() -> list[Any]:
+        storage = open_storage(server.address, tmp_path)
+        try:
+            return optuna.load_study(study_name="study", storage=storage).get_trials()
+        except KeyError:
+            return []  # not begun
+        finally:
+            close_storage(storage)
+
+    def until(condition: Any) -> None:
+        deadline = time.monotonic() + 180
+        while not condition() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert condition()
+
+    until(lambda: Counter(t.state.name for t in trials())["RUNNING"] == 3)
+    victim = next(t for t in trials() if t.state.name == "RUNNING" and "folders" in t.user_attrs)
+    killed = int(victim.user_attrs["worker"].rpartition(":")[2])
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: any(t.state.name == "COMPLETE" for t in trials()))
+    server.stop()
+    time.sleep(3)
+    server.start()
+    for worker in workers:
+        out, complaint = worker.communicate(timeout=240)
+        assert worker.returncode == (-signal.SIGKILL if worker.pid == killed else 0), complaint
+        assert worker.pid == killed or "Best trial by most val_top1" in out
+    done = [t for t in trials() if t.state.name == "COMPLETE"]
+    assert sorted(t.params["train.seed"] for t in done) == list(range(9))  # each once
+    assert len(list((tmp_path / "runs").glob("*/summary.json"))) == 9
+    assert not [t for t in trials() if t.state.name in ("RUNNING", "WAITING")]

@@ -1,0 +1,98 @@
+"""Several processes that train one model: `torchrun --nproc-per-node 2 -m vixformer train RECIPE`. One process is a group of its own.
+
+Every process reads the same batch of the same size as one process would, and works on its share of it; so a recipe means the same
+whatever the number of processes. The first one writes.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from vixformer.measure.accuracy import Scores
+
+
+class Group:
+    def __init__(self, device: torch.device) -> None:
+        self.size, self.rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+        self.device = device
+        if self.size > 1 and not dist.is_initialized():
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+
+    @property
+    def alone(self) -> bool:
+        return self.size == 1
+
+    @property
+    def writes(self) -> bool:
+        return self.rank == 0
+
+    def wrapped(self, model: nn.Module) -> nn.Module:
+        """Gradients are averaged over the processes in backward."""
+        if self.alone:
+            return model
+        where = [self.device] if self.device.type == "cuda" else None
+        return DistributedDataParallel(model, device_ids=where)  # batch norms remember what the first process saw
+
+    def share(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tensors if self.alone else tuple(t[self.rank :: self.size] for t in tensors)
+
+    def weight(self, mine: int, all_of_them: int) -> float:
+        """What the mean over a share has to be multiplied by, so that the average over processes is the mean over the batch."""
+        return self.size * mine / all_of_them
+
+    def sums(self, *values: float) -> list[float]:
+        if self.alone:
+            return list(values)
+        total = torch.tensor(values, dtype=torch.float64, device="cpu" if self.device.type != "cuda" else self.device)
+        dist.all_reduce(total)
+        return total.tolist()
+
+    def any(self, flag: bool) -> bool:
+        return self.sums(float(flag))[0] > 0
+
+    def scores(self, mine: Scores) -> Scores:
+        """Of all shares together."""
+        if self.alone:
+            return mine
+        everyone: list[Any] = [None] * self.size
+        dist.all_gather_object(everyone, mine)
+        counts = [len(s.labels) for s in everyone]
+
+        def mean(key: str) -> float:
+            return sum(count * getattr(s, key) for count, s in zip(counts, everyone, strict=True)) / sum(counts)
+
+        labels, predictions = (torch.cat([getattr(s, key) for s in everyone]) for key in ("labels", "predictions"))
+        return Scores(mean("loss"), mean("top1"), mean("top5"), labels, predictions)
+
+    def wait(self) -> None:
+        """At the end: for the first process to measure and write."""
+        if not self.alone:
+            dist.barrier()
+            dist.destroy_process_group()
+
+    def lost(self, error: BaseException, folder: Path | None) -> str:
+        kept = f"; the checkpoint in {folder} is kept, and the same command goes on from it" if folder is not None else ""
+        return f"one of the {self.size} processes is gone ({' '.join(str(error).split())[:120]}){kept}"
+
+
+class Alone(Group):
+    """One process, whatever torchrun says."""
+
+    def __init__(self) -> None:
+        self.size, self.rank, self.device = 1, 0, torch.device("cpu")
+
+
+def process_device(device: torch.device) -> torch.device:
+    """Of this process, where a machine has several of them."""
+    if device.type != "cuda" or "LOCAL_RANK" not in os.environ:
+        return device
+    mine = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(mine)
+    return mine
