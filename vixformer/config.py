@@ -115,6 +115,8 @@ class Train:
     measure: bool = True
     """At the end, time inference and find the peak of memory: a few seconds."""
     compile: bool = False
+    shard: bool = False
+    """With torchrun: every process has a part of the weights, gradients and moments (FSDP), for models that do not fit."""
     device: str = "auto"
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
@@ -20,11 +21,14 @@ from vixformer.config import Recipe
 RECIPE = tiny(attention="performer(features=8)", fraction=0.1, epochs=2, batch_size=36, redraw_every=7)  # 450 + 50 images: 26 steps
 
 
-def started(recipe: Recipe, out: Path, processes: int, *more: str) -> subprocess.Popen[str]:
+def started(recipe: Recipe, out: Path, processes: int) -> subprocess.Popen[str]:
     out.mkdir(parents=True, exist_ok=True)
     path = out / "recipe.json"
     path.write_text(recipe.to_json())
-    args = ["train", str(path), "--out", str(out), *more]
+    return launched(processes, "train", str(path), "--out", str(out))
+
+
+def launched(processes: int, *args: str) -> subprocess.Popen[str]:
     launch = [] if processes == 1 else ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
     command = [sys.executable, "-m", *launch, "vixformer", *args]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -39,9 +43,10 @@ def trained(recipe: Recipe, out: Path, processes: int) -> tuple[Path, str]:
     return folder, said
 
 
-def test_two_are_as_good_as_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shard", [False, True])
+def test_two_are_as_good_as_one(tmp_path: Path, shard: bool) -> None:
     one, _ = trained(RECIPE, tmp_path / "one", 1)
-    two, said = trained(RECIPE, tmp_path / "two", 2)
+    two, said = trained(replace(RECIPE, train=replace(RECIPE.train, shard=shard)), tmp_path / "two", 2)
     assert said.count("test top-1") == 1  # one of them speaks
     weights = [load_file(folder / "last.safetensors") for folder in (one, two)]
     for name, value in weights[0].items():
@@ -54,6 +59,19 @@ def test_two_are_as_good_as_one(tmp_path: Path) -> None:
     summaries = [json.loads((folder / "summary.json").read_text()) for folder in (one, two)]
     assert summaries[0]["test_top1"] == summaries[1]["test_top1"]
     assert summaries[0]["confusion"] == summaries[1]["confusion"]
+
+
+def test_a_model_in_parts_goes_on_in_parts(tmp_path: Path) -> None:
+    steady = replace(RECIPE, train=replace(RECIPE.train, schedule="constant"))
+    one, _ = trained(steady, tmp_path / "one", 1)
+    two, _ = trained(replace(steady, train=replace(steady.train, epochs=1, shard=True)), tmp_path / "two", 2)
+    (two / "recipe.json").write_text((two / "recipe.json").read_text().replace('"epochs": 1,', '"epochs": 2,'))
+    (two / "summary.json").unlink()
+    again = launched(2, "train", "--resume", str(two))
+    _, complaint = again.communicate(timeout=300)
+    assert again.returncode == 0, complaint
+    weights = [load_file(folder / "last.safetensors") for folder in (one, two)]
+    assert all(torch.allclose(value, weights[1][name], atol=1e-5) for name, value in weights[0].items() if name.startswith("model."))
 
 
 def test_ranks_agree_bit_for_bit(tmp_path: Path) -> None:

@@ -13,15 +13,19 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from vixformer.blocks.block import Block
 from vixformer.measure.accuracy import Scores
 
 
 class Group:
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, shard: bool = False) -> None:
         self.size, self.rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
-        self.device = device
+        self.device, self.sharded = device, shard and self.size > 1
         if self.size > 1 and not dist.is_initialized():
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
 
@@ -34,18 +38,25 @@ class Group:
         return self.rank == 0
 
     def wrapped(self, model: nn.Module) -> nn.Module:
-        """Gradients are averaged over the processes in backward."""
+        """Gradients are averaged over the processes in backward; sharded, each of them has a part of the weights, block by block."""
         if self.alone:
+            return model
+        if self.sharded:
+            mesh = init_device_mesh(self.device.type, (self.size,))
+            for block in [module for module in model.modules() if isinstance(module, Block)]:
+                fully_shard(block, mesh=mesh)
+            fully_shard(model, mesh=mesh)
             return model
         where = [self.device] if self.device.type == "cuda" else None
         return DistributedDataParallel(model, device_ids=where)  # batch norms remember what the first process saw
 
     def share(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        return tensors if self.alone else tuple(t[self.rank :: self.size] for t in tensors)
+        """Of a batch; where it is too small for all, one image that will not count."""
+        return tensors if self.alone else tuple(t[self.rank :: self.size] if self.rank < len(t) else t[:1] for t in tensors)
 
-    def weight(self, mine: int, all_of_them: int) -> float:
+    def weight(self, all_of_them: int) -> float:
         """What the mean over a share has to be multiplied by, so that the average over processes is the mean over the batch."""
-        return self.size * mine / all_of_them
+        return self.size * len(range(self.rank, all_of_them, self.size)) / all_of_them
 
     def sums(self, *values: float) -> list[float]:
         if self.alone:
@@ -86,7 +97,24 @@ class Alone(Group):
     """One process, whatever torchrun says."""
 
     def __init__(self) -> None:
-        self.size, self.rank, self.device = 1, 0, torch.device("cpu")
+        self.size, self.rank, self.device, self.sharded = 1, 0, torch.device("cpu"), False
+
+
+def here(tensor: Tensor) -> Tensor:
+    """What of it is on this process."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """Of its parts on all processes, which all have to ask."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def parted(tensor: Tensor, like: Tensor) -> Tensor:
+    """This process's part, where `like` is a part."""
+    if not isinstance(like, DTensor) or tensor.shape != like.shape:
+        return tensor
+    return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements)
 
 
 def process_device(device: torch.device) -> torch.device:

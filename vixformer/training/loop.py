@@ -27,7 +27,7 @@ from vixformer.results.files import write_json, write_text
 from vixformer.results.runs import BEST, HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.faults import first_not_finite
-from vixformer.training.group import Alone, Group, process_device
+from vixformer.training.group import Alone, Group, process_device, whole
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.loggers import make_loggers
 from vixformer.training.optim import learning_rate, make_optimizer
@@ -101,7 +101,7 @@ class _Run:
     def __init__(self, recipe: Recipe, folder: Path | None, observer: Observer, resume: bool) -> None:
         self.recipe, self.folder, self.observer, self.interrupt = recipe, folder, observer, Interrupt()
         self.device = process_device(pick_device(recipe.train.device))
-        self.group = Group(self.device)
+        self.group = Group(self.device, recipe.train.shard)
         if not self.group.writes:
             self.observer = Observer()
         self.parts = load_parts(recipe, self.device)
@@ -120,9 +120,9 @@ class _Run:
         order, augment, features = (torch.Generator().manual_seed(int(torch.randint(2**40, (), generator=seeds))) for _ in range(3))
         begun = Start(fresh, None) if given is None else self._begun(fresh, given.to(self.device))
         scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.train.precision == "float16")
+        wrapped = self.group.wrapped(begun.model)
         optimizer = make_optimizer(begun.model, recipe.train)
         self.state = State(begun.model, optimizer, scaler, order, augment, features, conversion=begun.conversion)
-        wrapped = self.group.wrapped(begun.model)
         self.forward: Any = torch.compile(wrapped) if recipe.train.compile else wrapped
         self.weights = self._class_weights() if recipe.train.class_weights else None
         self.best: dict[str, Tensor] | None = None
@@ -166,6 +166,7 @@ class _Run:
             self._all_epochs()
         if self.group.any(self.interrupt.asked):  # while the last epoch was validated: it is saved
             raise KeyboardInterrupt
+        self.state.model = self._plain()
         group, self.group = self.group, Alone()  # the first process measures, the others wait
         result = self._measured() if group.writes else Result(self.recipe, {}, self.state.history, self.state.model.eval())
         group.wait()
@@ -207,7 +208,8 @@ class _Run:
             state.batch += 1
             self.observer.batch_done(state, loss)
             whole_step = state.batch % train.accumulate == 0  # gradients that wait for more batches are not in a checkpoint
-            if self.folder is not None and whole_step and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+            due = self.folder is not None and whole_step and time.perf_counter() - saved > CHECKPOINT_SECONDS
+            if due if not self.group.sharded else self.group.any(due):
                 saved = time.perf_counter()
                 state.seconds += saved - began
                 began = saved
@@ -229,8 +231,9 @@ class _Run:
             scores = self.forward(images)
         scores = scores.float()
         loss = F.cross_entropy(scores, labels, weight=self.weights, label_smoothing=train.label_smoothing)
-        loss = loss * self.group.weight(len(labels), count)
-        value, hits = self.group.sums(loss.item() / self.group.size, float((scores.argmax(1) == labels).sum()))
+        weight = self.group.weight(count)
+        loss = loss * weight
+        value, hits = self.group.sums(loss.item() / self.group.size, float((scores.argmax(1) == labels).sum()) if weight else 0.0)
         if not math.isfinite(value):
             self._complain(images, rate, value)
         state.scaler.scale(loss / train.accumulate).backward()
@@ -266,7 +269,7 @@ class _Run:
         if train.track_test:
             record |= _prefixed("test", self._evaluate(self.parts.test))
         record["evaluation_seconds"] = time.perf_counter() - began
-        record |= {name: p.item() for name, p in state.model.named_parameters() if p.numel() == 1}  # learned scalars of a mechanism
+        record |= {name: whole(p).item() for name, p in state.model.named_parameters() if p.numel() == 1}  # learned scalars of a mechanism
         state.history.append(record)
         if self._best_epoch() == len(state.history) - 1:
             self._keep_best()
@@ -357,16 +360,25 @@ class _Run:
         return patience is not None and bool(self.state.history) and len(self.state.history) - 1 - self._best_epoch() >= patience
 
     def _keep_best(self) -> None:
+        model = self._plain()
         if self.folder is None:
-            self.best = copy.deepcopy(self.state.model.state_dict())
-            return
-        if not self.group.writes:
-            return
-        try:
-            self.state.model.save_pretrained(self.folder / BEST)
-        except ValueError as error:
-            last = self.folder / LAST
-            raise ValueError(f"{error}" + (f"; the checkpoint {last} is kept" if last.exists() else "")) from None
+            self.best = copy.deepcopy(model.state_dict())
+        elif self.group.writes:
+            try:
+                model.save_pretrained(self.folder / BEST)
+            except ValueError as error:
+                last = self.folder / LAST
+                raise ValueError(f"{error}" + (f"; the checkpoint {last} is kept" if last.exists() else "")) from None
+
+    def _plain(self) -> Any:
+        """The model with all of its weights here."""
+        model: Any = self.state.model
+        if not self.group.sharded:
+            return model
+        weights = {name: whole(t) for name, t in model.state_dict().items()}
+        plain: Any = self.recipe.build(self.parts.test.images).to(self.device)
+        plain.load_state_dict(weights)
+        return plain
 
     def _restore_best(self) -> None:
         state = from_pretrained(self.folder / BEST).state_dict() if self.folder is not None else self.best
@@ -374,10 +386,11 @@ class _Run:
         self.state.model.load_state_dict(state)
 
     def _save(self) -> None:
-        if self.folder is None or not self.group.writes:
+        if self.folder is None or not (self.group.writes or self.group.sharded):
             return
-        self.state.save(self.folder / LAST)
-        write_text(self.folder / HISTORY, "".join(json.dumps(record) + "\n" for record in self.state.history))
+        self.state.save(self.folder / LAST, self.group.writes)
+        if self.group.writes:
+            write_text(self.folder / HISTORY, "".join(json.dumps(record) + "\n" for record in self.state.history))
 
     def _complain(self, images: Tensor, rate: float, loss: float) -> None:
         state = self.state

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from vixformer.results.files import read_tensors, write_tensors
+from vixformer.training.group import here, parted, whole
 
 
 @dataclass
@@ -38,15 +39,18 @@ class State:
     GENERATORS = ("order", "augment", "redraw")
     NUMBERS = ("epoch", "batch", "steps", "rate_factor", "seconds", "sums", "history", "conversion")
 
-    def save(self, path: Path) -> None:
-        tensors = {f"model.{name}": t.contiguous() for name, t in _unshared(self.model.state_dict()).items()}
+    def save(self, path: Path, write: bool = True) -> None:
+        """Of a model in parts, every process has to call it, and one writes."""
+        tensors = {f"model.{name}": whole(t).contiguous() for name, t in _unshared(self.model.state_dict()).items()}
         optimizer = self.optimizer.state_dict()
         for number, values in optimizer["state"].items():
-            tensors |= {f"optimizer.{number}.{key}": torch.as_tensor(value) for key, value in values.items() if value is not None}
+            found = {key: whole(torch.as_tensor(value)) for key, value in values.items() if value is not None}
+            tensors |= {f"optimizer.{number}.{key}": value for key, value in found.items()}
         tensors |= {f"generator.{name}": getattr(self, name).get_state() for name in self.GENERATORS}
         tensors["generator.torch"] = torch.get_rng_state()
         note = {name: getattr(self, name) for name in self.NUMBERS} | {"scaler": self.scaler.state_dict()}
-        write_tensors(path, tensors, note)
+        if write:
+            write_tensors(path, tensors, note)
 
     def load(self, path: Path) -> None:
         tensors, note = read_tensors(path)
@@ -57,14 +61,16 @@ class State:
 
     def _load(self, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
         weights = _part(tensors, "model.")
-        missing = set(_unshared(self.model.state_dict())) ^ set(weights)
+        own = _unshared(self.model.state_dict())
+        missing = set(own) ^ set(weights)
         if missing:
             raise ValueError(f"weights differ: {', '.join(sorted(missing)[:3])}")
-        self.model.load_state_dict(weights, strict=False)
+        self.model.load_state_dict({name: parted(t, own[name]) for name, t in weights.items()}, strict=False)
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         state: dict[int, dict[str, Any]] = {}
         for name, tensor in _part(tensors, "optimizer.").items():
             number, _, key = name.partition(".")
-            state.setdefault(int(number), {})[key] = tensor
+            state.setdefault(int(number), {})[key] = parted(tensor, parameters[int(number)])
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
         for name in self.GENERATORS:
             getattr(self, name).set_state(tensors[f"generator.{name}"])
@@ -81,4 +87,5 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def _unshared(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """A weight that several layers share once, under its first name."""
     seen: set[int] = set()
-    return {name: t for name, t in state.items() if not t.numel() or not (t.data_ptr() in seen or seen.add(t.data_ptr()))}
+    places = {name: here(t).data_ptr() for name, t in state.items()}
+    return {name: t for name, t in state.items() if not places[name] or not (places[name] in seen or seen.add(places[name]))}
