@@ -7,11 +7,11 @@ from scipy.stats import ttest_ind
 
 from tools.pages import fast_attention, hybrid
 from tools.pages.__main__ import pages
-from tools.pages.numbers import Claim, Difference, Says, difference
 from tools.pages.tables import RUNS, TIMES, settings
 from tools.runs import RESULTS, Kept, kept_runs
 from vixformer import list_recipes
 from vixformer.config import read_recipe
+from vixformer.results.statistics import Claim, Difference, Says, difference
 
 
 def test_pages_are_what_the_runs_give() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tools.pages.numbers import in_short
 from tools.pages.tables import TIMES, Column, claim, count, ours, reported, said, settings, slower, table
+from vixformer.results.statistics import in_short
 
 
 def page() -> str:

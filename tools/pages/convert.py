@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tools.pages.numbers import difference
 from tools.pages.tables import REPORTED, RUNS, bullet, have, settings, tops
 from vixformer.recipes.convert import ATTENTIONS
 from vixformer.results.runs import spread
+from vixformer.results.statistics import difference
 
 NEAREST = {"linformer": "linformer", "performer-softmax-64": "performer-softmax-16"}
 """Ours, and the nearest row of "Testing linear-attention Transformers"."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tools.pages.numbers import Claim, difference, in_short
 from tools.pages.tables import (
     TIMES,
     Column,
@@ -21,6 +20,7 @@ from tools.pages.tables import (
     tops,
 )
 from vixformer.results.runs import spread
+from vixformer.results.statistics import Claim, difference, in_short
 
 PERFORMERS = ("performer-relu", "performer-exp", "performer-ftheta")
 MODELS = ("vit", *PERFORMERS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 
-from tools.pages.numbers import Claim, difference, in_short
 from tools.pages.tables import (
     RUNS,
     TIMES,
@@ -24,6 +23,7 @@ from tools.pages.tables import (
     timed,
     tops,
 )
+from vixformer.results.statistics import Claim, difference, in_short
 
 LAYOUTS = ("all", "alternate", "first", "last")
 KERNELS = ("relu", "softmax")

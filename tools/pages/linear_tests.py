@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tools.pages.numbers import in_short
 from tools.pages.tables import Column, claim, count, ours, reported, said, settings, table
 from vixformer import list_recipes
+from vixformer.results.statistics import in_short
 
 
 def page() -> str:

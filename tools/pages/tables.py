@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Sequence
 
-from tools.pages.numbers import Claim, Says, difference
 from tools.runs import RESULTS, kept_runs, kept_timings
 from vixformer.results.runs import spread
+from vixformer.results.statistics import Claim, Says, difference
 
 AVERAGES = ("accuracy", "macro avg", "weighted avg")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tools.pages.numbers import Claim, in_short
 from tools.pages.tables import REPORTED, Column, best_of, bullet, claim, count, ours, reported, said, settings, table
+from vixformer.results.statistics import Claim, in_short
 
 BASE = "xformers/cifar10/"
 CLAIMS = (

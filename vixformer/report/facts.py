@@ -1,0 +1,126 @@
+"""Runs as figures need them: those that differ in nothing but seed and fold together, with their layout read off their attention."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vixformer.attention.kernels.softmax import SoftmaxKernel
+from vixformer.attention.layout import parse
+from vixformer.attention.performer import Performer
+from vixformer.attention.softmax import Softmax
+from vixformer.results.runs import Run, Spread, list_runs, read_run, spread
+
+UNIQUE = re.compile(r"-seed\d+(-fold\d+)?-[0-9a-f]{12}$")
+LAYOUTS = ("standard", "all", "alternate", "first", "last")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where efficient layers are: five ways have names."""
+
+    place: str
+    kernel: str | None = None
+    features: int | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs alike but for seed and fold."""
+
+    name: str
+    runs: tuple[Run, ...]
+
+    @property
+    def first(self) -> dict[str, Any]:
+        return self.runs[0].summary or {}
+
+    @property
+    def attention(self) -> str:
+        return self.first["attention"]
+
+    @property
+    def data(self) -> str:
+        return self.runs[0].recipe.data.name
+
+    def values(self, key: str) -> list[float]:
+        return [value for run in self.runs if (value := (run.summary or {}).get(key)) is not None]
+
+    def spread(self, key: str) -> Spread | None:
+        values = self.values(key)
+        return spread(values) if values else None
+
+    def histories(self) -> list[list[dict[str, Any]]]:
+        return [run.history() for run in self.runs]
+
+    @property
+    def exact(self) -> bool:
+        return self.attention == "softmax"
+
+    def layout(self) -> Layout | None:
+        model: Any = self.runs[0].recipe.model
+        depths = getattr(model, "depths", None) or ((model.depth,) if hasattr(model, "depth") else None)
+        return None if depths is None or self.attention == "none" else layout_of(parse(self.attention).expand(*depths))
+
+
+def layout_of(layers: Sequence[Any]) -> Layout | None:
+    """None where more than one mechanism stands beside exact attention, or none of the five ways fits."""
+    efficient = [not isinstance(layer, Softmax.Config) for layer in layers]
+    kinds = {layer for layer, is_efficient in zip(layers, efficient, strict=True) if is_efficient}
+    if not kinds:
+        return Layout("standard")
+    if len(kinds) > 1:
+        return None
+    half = len(layers) // 2
+    patterns = {
+        "all": [True] * len(layers),
+        "alternate": [i % 2 == 0 for i in range(len(layers))],
+        "first": [i < half for i in range(len(layers))],
+        "last": [i >= len(layers) - half for i in range(len(layers))],
+    }
+    place = next((name for name, pattern in patterns.items() if pattern == efficient), None)
+    if place is None:
+        return None
+    (kind,) = kinds
+    if not isinstance(kind, Performer.Config):
+        return Layout(place, kind.owner.name)
+    kernel = "softmax" if isinstance(kind.kernel, SoftmaxKernel.Config) else kind.kernel.owner.name  # pyright: ignore
+    return Layout(place, kernel, kind.features if isinstance(kind.features, int) else None)
+
+
+def read_groups(folders: Iterable[Path]) -> list[Group]:
+    """Of all finished runs in these folders, or of these runs, in the order of their names."""
+    runs: list[Run] = []
+    for folder in folders:
+        if (folder / "recipe.json").exists():
+            runs.append(read_run(folder))
+        else:
+            runs += list_runs(folder)
+    found: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        if run.summary is not None:
+            found.setdefault((UNIQUE.sub("", run.folder.name), _alike(run)), []).append(run)
+    if not found:
+        raise ValueError(f"there is no finished run in {', '.join(map(str, folders)) or 'what was given'}")
+    names = [name for name, _ in found]
+    labels = {key: key[0] if names.count(key[0]) == 1 else f"{key[0]} ({_what(group[0])})" for key, group in found.items()}
+    return [Group(labels[key], tuple(sorted(group, key=lambda run: run.recipe.train.seed))) for key, group in found.items()]
+
+
+def _alike(run: Run) -> str:
+    values = run.recipe.to_dict()
+    values["train"].pop("seed")
+    values["train"].pop("weights")
+    values["data"].pop("fold")
+    values["data"].pop("root")
+    return json.dumps(values, sort_keys=True)
+
+
+def _what(run: Run) -> str:
+    """What tells runs of one name apart."""
+    recipe = run.recipe
+    return f"{recipe.model.attention}, {recipe.train.epochs} epochs of {recipe.data.fraction:.0%}"
