@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 with warnings.catch_warnings():  # the peers' own, on import
     warnings.simplefilter("ignore")
@@ -13,6 +14,13 @@ with warnings.catch_warnings():  # the peers' own, on import
     from performer_pytorch import SelfAttention
 
 DIM, HEADS, M = 128, 4, 64
+
+
+class FNet(nn.Module):
+    """As the paper writes it, and those who publish it: two complex transforms, and the real part."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real
 
 
 def peer_of(attention: str, tokens: int) -> nn.Module:
@@ -25,4 +33,6 @@ def peer_of(attention: str, tokens: int) -> nn.Module:
         return LinformerSelfAttention(DIM, tokens, k=M, heads=HEADS)
     if attention.startswith("nystrom"):
         return NystromAttention(DIM, dim_head=DIM // HEADS, heads=HEADS, num_landmarks=M)
+    if attention == "fourier":
+        return FNet()
     raise ValueError(f"no peer of {attention} is known here")
