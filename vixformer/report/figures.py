@@ -57,7 +57,8 @@ def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure 
             continue
         half = top1.sd or 0.0
         rows.append(
-            {"model": group.name, "attention": group.attention, "top1": top1.mean, "low": top1.mean - half, "high": top1.mean + half,
+            {"model": group.name, "data": group.data, "attention": group.attention, "top1": top1.mean,
+             "low": top1.mean - half, "high": top1.mean + half,
              "cost": cost.mean, "seeds": top1.count, "exact": group.exact}
         )  # fmt: skip
     if len(rows) < 2:
@@ -71,16 +72,17 @@ def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure 
         y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)), shape=alt.Shape("exact:N", title="exact attention")
     )
     bars = base.mark_rule().encode(y=alt.Y("low:Q", title="test top-1, %"), y2="high:Q")
-    front = [
-        row for row in rows
-        if not any(o["cost"] <= row["cost"] and o["top1"] >= row["top1"] and o is not row for o in rows)
-    ]  # fmt: skip
-    line = alt.Chart(_data(front)).mark_line(strokeDash=[4, 3], color="gray", opacity=0.7).encode(x="cost:Q", y="top1:Q")
+    for row in rows:
+        row["front"] = not any(
+            o["cost"] <= row["cost"] and o["top1"] >= row["top1"] and o is not row for o in rows if o["data"] == row["data"]
+        )
+    line = base.transform_filter("datum.front").mark_line(strokeDash=[4, 3], opacity=0.7)
+    line = line.encode(y="top1:Q", color=alt.value("gray"), order="cost:Q")
     says = (
         "Mean over seeds; bars are one standard deviation, none where there is one seed. "
         "The dashed line joins what nothing else beats in both."
     )
-    return Figure(f"pareto-{name}", f"Accuracy against {axis}", _sized(bars + points + line), says)
+    return Figure(f"pareto-{name}", f"Accuracy against {axis}", _by_data(bars + points + line, rows, x="independent"), says)
 
 
 @figure
@@ -148,23 +150,24 @@ def _several_layouts(groups: Sequence[Group]) -> list[dict[str, Any]]:
 def layouts(groups: Sequence[Group]) -> Figure | None:
     rows = []
     placed = _several_layouts(groups)
-    for data in {row["data"] for row in placed}:
+    for data in sorted({row["data"] for row in placed}):
         for layout in LAYOUTS:
             values = [row["top1"] for row in placed if (row["data"], row["layout"]) == (data, layout)]
-            for what, pick in (("worst", min), ("average", statistics.fmean), ("best", max)):
-                if values:
-                    rows.append({"data": data, "layout": layout, "of its configurations": what, "top1": pick(values), "count": len(values)})
+            if values:
+                found = {"worst": min(values), "average": statistics.fmean(values), "best": max(values)}
+                rows.append({"data": data, "layout": layout, **found, "configurations": len(values)})
     if not rows:
         return None
-    chart = alt.Chart(_data(rows)).mark_bar().encode(
-        x=alt.X("layout:N", sort=list(LAYOUTS), title=None),
-        xOffset=alt.XOffset("of its configurations:N", sort=["worst", "average", "best"]),
-        y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
-        color=alt.Color("of its configurations:N", sort=["worst", "average", "best"]),
-        tooltip=["layout:N", "of its configurations:N", alt.Tooltip("top1:Q", format=".2f"), "count:Q"],
-    )  # fmt: skip
-    says = "Worst, average and best of the kernels and features of a layout, each the mean over its seeds."
-    return Figure("layouts", "Layouts over depth", _by_data(chart, rows), says)
+    base = alt.Chart(_data(rows)).encode(
+        x=alt.X("layout:N", sort=list(LAYOUTS), title=None, axis=alt.Axis(labelAngle=0)),
+        tooltip=["layout:N", "configurations:Q", *(alt.Tooltip(f"{key}:Q", format=".2f") for key in ("worst", "average", "best"))],
+    )
+    reach = base.mark_rule(strokeWidth=10, opacity=0.35).encode(
+        y=alt.Y("worst:Q", title="test top-1, %", scale=alt.Scale(zero=False)), y2="best:Q"
+    )
+    middle = base.mark_tick(thickness=3, size=26).encode(y=alt.Y("average:Q", title="test top-1, %"))
+    says = "From the worst to the best of the kernels and features of a layout, each the mean over its seeds; the tick is their average."
+    return Figure("layouts", "Layouts over depth", _by_data(reach + middle, rows), says)
 
 
 @figure
@@ -181,8 +184,8 @@ def best_layouts(groups: Sequence[Group]) -> Figure | None:
         return None
     base = alt.Chart(_data([*rows, *exact]))
     is_exact = "datum.layout == 'standard'"
-    bars = base.transform_filter(f"!({is_exact})").mark_bar().encode(
-        x=alt.X("layout:N", sort=list(LAYOUTS), title=None), y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
+    bars = base.transform_filter(f"!({is_exact})").mark_point(filled=True, size=110).encode(
+        x=alt.X("layout:N", sort=list(LAYOUTS), title=None, axis=alt.Axis(labelAngle=0)), y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
         color=alt.Color("kernel:N"), tooltip=["model:N", "features:Q", alt.Tooltip("top1:Q", format=".2f"), "seeds:Q"],
     )  # fmt: skip
     errors = base.transform_filter(f"!({is_exact})").mark_rule().encode(x=alt.X("layout:N", sort=list(LAYOUTS)), y="low:Q", y2="high:Q")
@@ -200,7 +203,7 @@ def kernels(groups: Sequence[Group]) -> Figure | None:
     if len({row["kernel"] for row in rows}) < 2:
         return None
     chart = alt.Chart(_data(rows)).mark_boxplot(size=14).encode(
-        x=alt.X("layout:N", sort=list(LAYOUTS), title=None), xOffset="kernel:N", color="kernel:N",
+        x=alt.X("layout:N", sort=list(LAYOUTS), title=None, axis=alt.Axis(labelAngle=0)), xOffset="kernel:N", color="kernel:N",
         y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
     )  # fmt: skip
     return Figure(
@@ -218,7 +221,7 @@ def _against_features(groups: Sequence[Group], keys: dict[str, str], name: str, 
     if len({row["features"] for row in rows}) < 2:
         return None
     base = alt.Chart(_data(rows)).encode(
-        x=alt.X("features:Q", scale=alt.Scale(type="log", base=2), title="features"),
+        x=alt.X("features:Q", scale=alt.Scale(type="log", base=2), title="features", axis=alt.Axis(values=[2**i for i in range(3, 11)])),
         color=alt.Color("layout:N", sort=list(LAYOUTS)), strokeDash=alt.StrokeDash("kernel:N"),
         tooltip=["model:N", "of:N", alt.Tooltip("value:Q", format=".2f"), "seeds:Q"],
     )  # fmt: skip
@@ -246,11 +249,11 @@ def times(groups: Sequence[Group]) -> Figure | None:
     )
 
 
-def _by_data(chart: Any, rows: Sequence[dict[str, Any]]) -> Any:
+def _by_data(chart: Any, rows: Sequence[dict[str, Any]], x: str = "shared") -> Any:
     """One panel a data set."""
     if len({row["data"] for row in rows}) < 2:
         return _sized(chart)
-    return _sized(chart).facet(column=alt.Column("data:N", title=None)).resolve_scale(y="independent")
+    return _sized(chart).facet(column=alt.Column("data:N", title=None)).resolve_scale(x=x, y="independent")
 
 
 # --- curves
