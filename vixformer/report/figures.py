@@ -185,7 +185,8 @@ def best_layouts(groups: Sequence[Group]) -> Figure | None:
     base = alt.Chart(_data([*rows, *exact]))
     is_exact = "datum.layout == 'standard'"
     bars = base.transform_filter(f"!({is_exact})").mark_point(filled=True, size=110).encode(
-        x=alt.X("layout:N", sort=list(LAYOUTS), title=None, axis=alt.Axis(labelAngle=0)), y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
+        x=alt.X("layout:N", sort=list(LAYOUTS), title=None, axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
         color=alt.Color("kernel:N"), tooltip=["model:N", "features:Q", alt.Tooltip("top1:Q", format=".2f"), "seeds:Q"],
     )  # fmt: skip
     errors = base.transform_filter(f"!({is_exact})").mark_rule().encode(x=alt.X("layout:N", sort=list(LAYOUTS)), y="low:Q", y2="high:Q")
