@@ -97,3 +97,13 @@ def test_a_layout_run_with_one_kernel_only_is_no_answer_yet(monkeypatch: pytest.
 def test_what_a_claim_says_is_what_is_judged(says: Says, below: str, noise: str, above: str) -> None:
     assert [Claim("", Difference(mean, 1.0), says).verdict for mean in (-2.0, 0.5, 2.0)] == [below, noise, above]
     assert "one seed" in Claim("", Difference(1.0, None), says).verdict
+
+
+def test_one_run_has_the_noise_of_its_test_images() -> None:
+    found = difference([60.0], [50.0], images=400)
+    assert found.half == pytest.approx(100 * 1.96 * (0.6 * 0.4 / 400 + 0.5 * 0.5 / 400) ** 0.5)
+    assert "one seed" in str(found)
+    assert Claim("", found).verdict == "one seed says so"
+    assert Claim("", difference([51.0], [50.0], images=400)).verdict == "is within noise"
+    assert Claim("", difference([50.0], [60.0], images=400)).verdict == "one seed says otherwise"
+    assert difference([60.0], [50.0]).half is None

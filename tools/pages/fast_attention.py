@@ -5,6 +5,7 @@ from __future__ import annotations
 from tools.pages.tables import (
     TIMES,
     Column,
+    apart,
     bullet,
     claim,
     count,
@@ -20,7 +21,7 @@ from tools.pages.tables import (
     tops,
 )
 from vixformer.results.runs import spread
-from vixformer.results.statistics import Claim, difference, in_short
+from vixformer.results.statistics import Claim, in_short
 
 PERFORMERS = ("performer-relu", "performer-exp", "performer-ftheta")
 MODELS = ("vit", *PERFORMERS)
@@ -70,7 +71,7 @@ def _against_vit() -> list[str]:
         base = f"fast-attention/{experiment}/"
         vit, names = base + "vit", [base + model for model in MODELS]
         if have(names):
-            each = "; ".join(f"{m} {difference(tops([base + m]), tops([vit]))}" for m in PERFORMERS)
+            each = "; ".join(f"{m} {apart([base + m], [vit])}" for m in PERFORMERS)
             lines.append(bullet(f"**Accuracy against ViT, {what}:**", each + "."))
         if all(name in TIMES for name in names):
             each = "; ".join(f"{m} {slower(base + m, vit):.2f}" for m in PERFORMERS)
@@ -84,7 +85,7 @@ def _features() -> list[str]:
         names = [f"fast-attention/{experiment}/{model}" for experiment in ("exp1", "exp3", "exp2")]
         if have(names):
             each = " / ".join(str(spread(tops([name]))) for name in names)
-            gain = difference(tops(names[-1:]), tops(names[:1]))
+            gain = apart(names[-1:], names[:1])
             lines.append(bullet(f"**Do more features help?** {model} with 16, 32, 64:", f"{each}; 64 minus 16: {gain}."))
     return lines
 
@@ -94,7 +95,7 @@ def _patches() -> list[str]:
     pairs = {model: (f"fast-attention/exp5/{model}", f"fast-attention/exp8/{model}") for model in MODELS}
     if not have(name for pair in pairs.values() for name in pair):
         return []
-    each = "; ".join(f"{model} {difference(tops([a]), tops([b]))}{_longer(a, b)}" for model, (a, b) in pairs.items())
+    each = "; ".join(f"{model} {apart([a], [b])}{_longer(a, b)}" for model, (a, b) in pairs.items())
     question = (
         "**Patches of 4 or of 8?** Top-1 of exp5 (patches of 4, 257 tokens, Performers with 16 features) minus exp8 (patches of 8, "
         "65 tokens, 32 features):"

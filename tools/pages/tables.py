@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tools.runs import RESULTS, kept_runs, kept_timings
 from vixformer.results.runs import spread
-from vixformer.results.statistics import Claim, Says, difference
+from vixformer.results.statistics import Claim, Difference, Says, difference
 
 AVERAGES = ("accuracy", "macro avg", "weighted avg")
 
@@ -42,8 +42,14 @@ def tops(names: Iterable[str]) -> list[float]:
 
 def claim(text: str, better: Iterable[str], worse: Iterable[str], says: Says = "above") -> list[Claim]:
     """None where one side has not been run."""
-    a, b = tops(better), tops(worse)
-    return [Claim(text, difference(a, b), says)] if a and b else []
+    better, worse = list(better), list(worse)
+    return [Claim(text, apart(better, worse), says)] if tops(better) and tops(worse) else []
+
+
+def apart(better: Sequence[str], worse: Sequence[str]) -> Difference:
+    """Of the test top-1 of two sets of recipes."""
+    images = min(run.summary["test_images"] for name in (*better, *worse) for run in RUNS.get(name, []))
+    return difference(tops(better), tops(worse), images)
 
 
 def slower(name: str, base: str, key: str = "step_ms") -> float:

@@ -13,31 +13,43 @@ from scipy.stats import t as student
 
 @dataclass(frozen=True)
 class Difference:
-    """a - b in points, with the half width of its 95 % interval; None where one run cannot give one."""
+    """a - b in points, with the half width of its 95 % interval; None where there is none."""
 
     mean: float
     half: float | None
+    over_seeds: bool = True
+    """False: of the choice of test images alone, the least there is."""
 
     def __str__(self) -> str:
-        return f"{self.mean:+.2f}" + (" (one seed)" if self.half is None else f" ± {self.half:.2f}")
+        if self.half is None:
+            return f"{self.mean:+.2f} (one seed)"
+        return f"{self.mean:+.2f} ± {self.half:.2f}" + ("" if self.over_seeds else " (one seed)")
+
+    @property
+    def sign(self) -> int:
+        """0 within noise."""
+        return 0 if self.half is None or abs(self.mean) <= self.half else 1 if self.mean > 0 else -1
 
     @property
     def verdict(self) -> str:
         if self.half is None:
             return "one seed, no interval"
-        return "within noise" if abs(self.mean) <= self.half else "holds" if self.mean > 0 else "the reverse"
+        return ("within noise", "holds" if self.over_seeds else "one seed says so", "the reverse")[self.sign]
 
     @property
     def about(self) -> str:
         """Where neither sign is a claim."""
-        return self.verdict if self.half is None or abs(self.mean) <= self.half else "more than noise"
+        return self.verdict if self.sign == 0 else "more than noise"
 
 
-def difference(a: Sequence[float], b: Sequence[float]) -> Difference:
-    """Welch's interval for two sets of runs."""
+def difference(a: Sequence[float], b: Sequence[float], images: int | None = None) -> Difference:
+    """Welch's interval for two sets of runs, in per cent; with one run on a side, that of proportions of so many test images."""
     mean = statistics.fmean(a) - statistics.fmean(b)
     if min(len(a), len(b)) < 2:
-        return Difference(mean, None)
+        if images is None:
+            return Difference(mean, None)
+        shares = [statistics.fmean(side) / 100 for side in (a, b)]
+        return Difference(mean, 196 * math.sqrt(sum(p * (1 - p) for p in shares) / images), over_seeds=False)
     va, vb = statistics.variance(a) / len(a), statistics.variance(b) / len(b)
     if va + vb == 0:
         return Difference(mean, 0.0)
@@ -58,16 +70,17 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        mean, half = self.found.mean, self.found.half
+        mean, half, sign = self.found.mean, self.found.half, self.found.sign
         if half is None:
             if self.says == "equal":
                 return "one seed cannot tell"
             return "one seed says so" if (mean > 0) == (self.says in ("above", "not below")) else "one seed says otherwise"
-        sign = 0 if abs(mean) <= half else 1 if mean > 0 else -1
-        if self.says == "above":
-            return ("is within noise", "holds", "does not hold")[sign]
-        against = {"not above": (1,), "not below": (-1,), "equal": (1, -1)}[self.says]
-        return "no difference found" if sign == 0 else "does not hold" if sign in against else "holds"
+        against = {"above": (-1,), "not above": (1,), "not below": (-1,), "equal": (1, -1)}[self.says]
+        if sign == 0:
+            return "is within noise" if self.says == "above" else "no difference found"
+        if not self.found.over_seeds:
+            return "one seed says otherwise" if sign in against else "one seed says so"
+        return "does not hold" if sign in against else "holds"
 
 
 def in_short(claims: Sequence[Claim]) -> str:
