@@ -138,10 +138,16 @@ def _imagenet() -> list[str]:
     return [
         "## Noise of ImageNet's size (table 3)",
         "224 x 224, patches of 8, 785 tokens, batches of 64, 128 features. Here: the median of 20 training steps and of 20 "
-        "inferences of every row, all rows in turn; seconds an epoch are extrapolated from the step to 9,000 of 10,000 images.",
+        f"inferences of every row{_batches(names)}, all rows in turn; seconds an epoch are extrapolated from the step to 9,000 of 10,000 "
+        "images.",
         table(names, columns),
         bullet("**7. Does it pay at ImageNet's length?**", _imagenet_answer(names)),
     ]
+
+
+def _batches(names: Sequence[str]) -> str:
+    found = sorted({TIMES[name]["batch"] for name in names if name in TIMES})
+    return f", in batches of {' or '.join(map(str, found))}" if found else ""
 
 
 def _imagenet_answer(names: Sequence[str]) -> str:
