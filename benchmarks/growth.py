@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import torch
 
-from benchmarks.page import put
+from benchmarks.page import table_command
 from benchmarks.peers import DIM, HEADS
 from vixformer import create_attention, list_attentions
 from vixformer.measure.bench import Conditions, Sizes, bench_attention, call
 from vixformer.measure.latency import interleaved
-from vixformer.measure.machine import processor
 
 SHORT, LONG, LONGEST = 1024, 16384, 65536
 NOT_LINEAR = ("softmax", "mlp")
@@ -45,20 +41,5 @@ def measure(seconds: float) -> list[str]:
     return lines
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=15.0, help="for each number of tokens")
-    parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
-    options = parser.parse_args()
-    lines = [
-        f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}; inference, float32.",
-        "",
-        *measure(options.seconds),
-    ]
-    print("\n".join(lines))
-    if options.write:
-        put(options.write, "growth", "\n".join(lines))
-
-
 if __name__ == "__main__":
-    main()
+    table_command(__doc__, "growth", 15.0, "inference, float32", measure)

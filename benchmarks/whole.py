@@ -6,20 +6,17 @@ batches of 64 for exact attention.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from benchmarks.attention import NYSTROM, RELU, SOFTMAX
-from benchmarks.page import put
+from benchmarks.page import table_command
 from benchmarks.peers import DIM, HEADS, peer_of
 from vixformer import create_model
 from vixformer.measure.bench import Conditions, call
 from vixformer.measure.latency import interleaved
-from vixformer.measure.machine import processor
 
 LONG, SHORT = dict(img_size=32, patch_size=1, pool="mean"), dict(img_size=32, patch_size=4, pool="mean")
 SIZES: dict[str, Any] = dict(embed_dim=DIM, depth=6, num_heads=HEADS, mlp_dim=2 * DIM)
@@ -85,22 +82,10 @@ def measure(seconds: float) -> list[tuple[str, str, float, float]]:
     return rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=30.0, help="for each row")
-    parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
-    options = parser.parse_args()
-    lines = [
-        f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}; a training step with AdamW, the least of all.",
-        "",
-        "| ours | beside | ours, ms | theirs, ms | faster by |",
-        "|---|---|--:|--:|--:|",
-    ]
-    lines += [f"| {what} | {beside} | {a:.0f} | {b:.0f} | {b / a:.2f} |" for what, beside, a, b in measure(options.seconds)]
-    print("\n".join(lines))
-    if options.write:
-        put(options.write, "whole", "\n".join(lines))
+def table(seconds: float) -> list[str]:
+    rows = [f"| {what} | {beside} | {a:.0f} | {b:.0f} | {b / a:.2f} |" for what, beside, a, b in measure(seconds)]
+    return ["| ours | beside | ours, ms | theirs, ms | faster by |", "|---|---|--:|--:|--:|", *rows]
 
 
 if __name__ == "__main__":
-    main()
+    table_command(__doc__, "whole", 30.0, "a training step with AdamW, the least of all", table)

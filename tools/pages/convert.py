@@ -15,8 +15,8 @@ def page() -> str:
     parts = [
         "# From exact attention to another",
         "One trained exact model a seed, converted (`vix convert`, the recipes `convert/*`): right after conversion, after teaching its "
-        "layers what the old ones do (200 steps, no labels), after one epoch of fine-tuning; and the same mechanism from scratch, for as "
-        'many epochs as parent, teaching and fine-tuning took together. The last columns are what "Testing linear-attention '
+        "layers what the old ones do (200 steps, no labels), after one epoch of fine-tuning; and the same mechanism from scratch, for "
+        'the epochs of the parent, one for the teaching and one more. The last columns are what "Testing linear-attention '
         'Transformers" reports of its own networks, on validation: Linformer, and a Performer with 16 features.',
     ]
     for data in ("mnist", "cifar10"):

@@ -1,4 +1,4 @@
-"""Dropout that draws its random numbers sixteen bits at a time: on a CPU torch's own takes a quarter of a training step."""
+"""Dropout that draws its random numbers sixteen bits at a time: on a CPU torch's own takes up to a quarter of a training step."""
 
 from __future__ import annotations
 

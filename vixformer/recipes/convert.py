@@ -1,7 +1,7 @@
 """convert/*: what conversion of a trained model gives, beside training the same from the beginning in as much time.
 
 One exact model (`exact`, the ViT of the hybrid recipes), four epochs; from it, each mechanism by conversion, 200 steps of teaching and one
-epoch of fine-tuning; `-from-scratch` trains the same mechanism for six epochs, what parent, teaching and fine-tuning took together.
+epoch of fine-tuning; `-from-scratch` trains the same mechanism for six epochs: the parent's, one for the teaching and the one after it.
 `vix compare 'convert/mnist/*' --seeds 3` trains the parent of every seed first.
 
 What they gave here: docs/results/convert.md.

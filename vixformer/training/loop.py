@@ -133,7 +133,7 @@ class _Run:
         elif begun.conversion is not None:
             self._keep_best()
             self._save()  # teaching may have taken minutes
-            if folder is not None:
+            if folder is not None and self.group.alone:
                 (folder / TEACHING).unlink(missing_ok=True)
         if not self.group.writes:
             torch.manual_seed(torch.initial_seed() + self.group.rank)  # dropout is not the same everywhere
@@ -154,7 +154,7 @@ class _Run:
             if self.interrupt.asked:
                 raise KeyboardInterrupt
 
-        keep = None if self.folder is None else self.folder / TEACHING
+        keep = self.folder / TEACHING if self.folder is not None and self.group.alone else None  # several would write over each other
         with self.interrupt:
             begun = start(fresh, given, self.recipe, self.parts.train, judge, taught, keep)
         if self.interrupt.asked:
@@ -331,10 +331,11 @@ class _Run:
         return costs
 
     def _evaluate(self, loader: Loader, model: Any = None) -> Scores:
-        mine = (
-            loader if self.group.alone else replace(loader, images=loader.images.take(*self.group.share(torch.arange(len(loader.images)))))
-        )
-        return self.group.scores(evaluate(model or self.state.model, mine, self.precision))
+        model = model or self.state.model
+        if self.group.alone or self.group.sharded:  # processes that have parts of the weights go in step, through all of it
+            return evaluate(model, loader, self.precision)
+        (mine,) = self.group.share(torch.arange(len(loader.images)))
+        return self.group.scores(evaluate(model, replace(loader, images=loader.images.take(mine)), self.precision))
 
     def _class_weights(self) -> Tensor:
         counts = torch.bincount(self.parts.train.images.labels, minlength=len(self.parts.classes)).clamp(min=1)
