@@ -20,6 +20,7 @@ from vixformer.attention.base import redraw
 from vixformer.backbones.base import from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
 from vixformer.data.loader import Loader
+from vixformer.data.preprocess import Preprocessing
 from vixformer.measure import footprint
 from vixformer.measure.accuracy import Scores, evaluate
 from vixformer.measure.machine import machine
@@ -367,6 +368,7 @@ class _Run:
         elif self.group.writes:
             try:
                 model.save_pretrained(self.folder / BEST)
+                Preprocessing.of(self.parts.test).save(self.folder / BEST)
             except ValueError as error:
                 last = self.folder / LAST
                 raise ValueError(f"{error}" + (f"; the checkpoint {last} is kept" if last.exists() else "")) from None

@@ -1,0 +1,59 @@
+"""A picture as a stranger sends it, of any mode and size, brought to eight bits of grey or of red, green and blue."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+MOST_BYTES = 20 * 2**20
+MOST_PIXELS = 50_000_000
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
+DEEP = ("I", "F", "I;16", "I;16B", "I;16L")
+"""Modes of more than eight bits a value."""
+
+
+def open_picture(source: Path | bytes, channels: int = 3, name: str | None = None) -> Image.Image:
+    """Upright, without transparency (on white), the first of several frames, in mode L or RGB. What cannot be read is one sentence."""
+    name = name or (str(source) if isinstance(source, Path) else "the picture")
+    if isinstance(source, bytes) and len(source) > MOST_BYTES:
+        raise ValueError(f"{name} has {len(source) / 2**20:.0f} MiB, and at most {MOST_BYTES // 2**20} are read: send a smaller one")
+    try:
+        with Image.open(source if isinstance(source, Path) else io.BytesIO(source), formats=FORMATS) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise _TooLargeError(f"{image.width} x {image.height}")
+            return _plain(image, channels)
+    except FileNotFoundError:
+        raise
+    except _TooLargeError as error:
+        raise ValueError(f"{name} is {error} pixels large, and at most {MOST_PIXELS:,} pixels are read: make it smaller") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise ValueError(f"{name} is too large: at most {MOST_PIXELS:,} pixels are read") from None
+    except Exception as error:  # a decoder that meets broken bytes raises anything
+        reason = "it is none of " + ", ".join(FORMATS) if isinstance(error, Image.UnidentifiedImageError) else f"{error}"
+        raise ValueError(f"{name} is no image that can be read: {reason}") from None
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+def _plain(image: Image.Image, channels: int) -> Image.Image:
+    image = ImageOps.exif_transpose(image)
+    if image.mode in DEEP:
+        image = _eight_bits(image)
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("L" if channels == 1 else "RGB")
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Of sixteen bits the upper eight; of other numbers, from the least to the largest."""
+    values = np.asarray(image).astype(np.float64)
+    low, high = (0.0, 65535.0) if image.mode != "F" and values.min() >= 0 and values.max() <= 65535 else (values.min(), values.max())
+    if image.mode == "I" and 0 <= values.min() and values.max() <= 255:
+        high = 255.0
+    return Image.fromarray(((values - low) / max(high - low, 1e-12) * 255).clip(0, 255).astype(np.uint8))
