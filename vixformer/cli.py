@@ -11,6 +11,7 @@ from vixformer.commands.bench import bench
 from vixformer.commands.convert import convert
 from vixformer.commands.data import data
 from vixformer.commands.look import attentions, models, overview, recipes, runs, show
+from vixformer.commands.report import report
 from vixformer.commands.search import search_command
 from vixformer.commands.train import compare, train
 from vixformer.registry import pick
@@ -24,6 +25,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "convert": convert,
     "bench": bench,
     "advise": advise,
+    "report": report,
     "runs": runs,
     "recipes": recipes,
     "data": data,

@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.training.test_loop import tiny
+from tests.report.conftest import ATTENTIONS, RELU
 from vixformer.attention.layout import parse
 from vixformer.report.facts import Layout, layout_of, read_groups
 from vixformer.report.figures import all_figures
 from vixformer.results.runs import spread
-from vixformer.training.compare import compare
-
-RELU = "performer(kernel=relu, features=16)"
 
 
 @pytest.mark.parametrize(
@@ -34,12 +31,9 @@ def test_layouts_are_read_off_the_attention(attention: str, layout: Layout | Non
     assert layout_of(parse(attention).expand(6)) == layout
 
 
-def test_groups_and_figures_say_what_the_runs_say(tmp_path: Path) -> None:
-    names = {"exact": "softmax", "all": RELU, "mixed": f"{RELU} + softmax", "more": "performer(kernel=relu, features=32)"}
-    recipes = {name: tiny(attention=attention, epochs=1) for name, attention in names.items()}
-    compare(recipes, tmp_path, seeds=2)
-    groups = {g.name: g for g in read_groups([tmp_path])}
-    assert set(groups) == set(names)
+def test_groups_and_figures_say_what_the_runs_say(runs: Path, tmp_path: Path) -> None:
+    groups = {g.name: g for g in read_groups([runs])}
+    assert set(groups) == set(ATTENTIONS)
     assert all(len(g.runs) == 2 for g in groups.values())
     figures = {f.name: f for f in all_figures(list(groups.values()))}
     by_name = {row["model"]: row for row in _values(figures["pareto-training"].chart.to_dict())}
@@ -48,8 +42,10 @@ def test_groups_and_figures_say_what_the_runs_say(tmp_path: Path) -> None:
         assert by_name[name]["top1"] == pytest.approx(top1.mean)
         assert by_name[name]["high"] - by_name[name]["low"] == pytest.approx(2 * (top1.sd or 0))
     assert {"curves", "classes", "features", "layouts"} <= set(figures)
-    with pytest.raises(ValueError, match="there is no finished run"):
+    with pytest.raises(ValueError, match="is not there"):
         read_groups([tmp_path / "nowhere"])
+    with pytest.raises(ValueError, match="there is no finished run"):
+        read_groups([tmp_path])
 
 
 def _values(spec: Any) -> list[dict[str, Any]]:

@@ -59,6 +59,18 @@ def take(words: list[str], flag: str) -> str | None:
     return value
 
 
+def split_flags(args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Words, and flags with their values, in any order, for a command whose flags all take one value."""
+    words, flags, rest = [], [], iter(args)
+    for arg in rest:
+        if arg.startswith("--"):
+            flags.append(arg)
+            flags += [] if "=" in arg or arg == "--help" else [value for value in (next(rest, None),) if value is not None]
+        else:
+            words.append(arg)
+    return words, flags
+
+
 def whole(text: str, flag: str, least: int = 1) -> int:
     if not text.isdigit() or int(text) < least:
         raise ValueError(f"{flag} must be a whole number of at least {least}, not {text}")

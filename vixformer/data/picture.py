@@ -54,6 +54,6 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     """Of sixteen bits the upper eight; of other numbers, from the least to the largest."""
     values = np.asarray(image).astype(np.float64)
     low, high = (0.0, 65535.0) if image.mode != "F" and values.min() >= 0 and values.max() <= 65535 else (values.min(), values.max())
-    if image.mode == "I" and 0 <= values.min() and values.max() <= 255:
+    if image.mode == "I" and values.min() >= 0 and values.max() <= 255:
         high = 255.0
     return Image.fromarray(((values - low) / max(high - low, 1e-12) * 255).clip(0, 255).astype(np.uint8))

@@ -13,7 +13,7 @@ from vixformer.attention.kernels.softmax import SoftmaxKernel
 from vixformer.attention.layout import parse
 from vixformer.attention.performer import Performer
 from vixformer.attention.softmax import Softmax
-from vixformer.results.runs import Run, Spread, list_runs, read_run, spread
+from vixformer.results.runs import RECIPE, Run, Spread, read_run, spread
 
 UNIQUE = re.compile(r"-seed\d+(-fold\d+)?-[0-9a-f]{12}$")
 LAYOUTS = ("standard", "all", "alternate", "first", "last")
@@ -46,6 +46,14 @@ class Group:
     @property
     def data(self) -> str:
         return self.runs[0].recipe.data.name
+
+    @property
+    def protocol(self) -> str:
+        """In words: what runs must have in common to be compared."""
+        recipe = self.runs[0].recipe
+        part = "" if recipe.data.fraction == 1 else f" on {recipe.data.fraction:.0%} of the training images"
+        folds = "" if recipe.data.folds is None else f", {recipe.data.folds} folds"
+        return f"{self.data}, {recipe.train.epochs} epochs{part}{folds}"
 
     def values(self, key: str) -> list[float]:
         return [value for run in self.runs if (value := (run.summary or {}).get(key)) is not None]
@@ -92,23 +100,52 @@ def layout_of(layers: Sequence[Any]) -> Layout | None:
     return Layout(place, kernel, kind.features if isinstance(kind.features, int) else None)
 
 
-def read_groups(folders: Iterable[Path]) -> list[Group]:
-    """Of all finished runs in these folders, or of these runs, in the order of their names."""
-    runs: list[Run] = []
+@dataclass(frozen=True)
+class Unfinished:
+    name: str
+    epochs: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Found:
+    groups: list[Group]
+    """In the order of their names."""
+    unfinished: list[Unfinished]
+    damaged: list[str]
+    """A sentence for each run that cannot be read."""
+
+
+def find_runs(folders: Iterable[Path]) -> Found:
+    """In these folders, or these runs themselves. One that is damaged does not hide the others."""
+    runs, damaged = [], []
     for folder in folders:
-        if (folder / "recipe.json").exists():
-            runs.append(read_run(folder))
-        else:
-            runs += list_runs(folder)
+        if not folder.is_dir():
+            raise ValueError(f"{folder} is not there: give run folders, or folders of them")
+        for path in [folder / RECIPE] if (folder / RECIPE).exists() else sorted(folder.glob(f"*/{RECIPE}")):
+            try:
+                runs.append(read_run(path.parent))
+            except ValueError as error:
+                damaged.append(str(error))
+    unfinished = [Unfinished(run.folder.name, len(run.history()), run.recipe.train.epochs) for run in runs if run.summary is None]
     found: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         if run.summary is not None:
             found.setdefault((UNIQUE.sub("", run.folder.name), _alike(run)), []).append(run)
-    if not found:
-        raise ValueError(f"there is no finished run in {', '.join(map(str, folders)) or 'what was given'}")
     names = [name for name, _ in found]
     labels = {key: key[0] if names.count(key[0]) == 1 else f"{key[0]} ({_what(group[0])})" for key, group in found.items()}
-    return [Group(labels[key], tuple(sorted(group, key=lambda run: run.recipe.train.seed))) for key, group in found.items()]
+    groups = [Group(labels[key], tuple(sorted(group, key=lambda run: run.recipe.train.seed))) for key, group in found.items()]
+    return Found(sorted(groups, key=lambda group: group.name), unfinished, damaged)
+
+
+def read_groups(folders: Iterable[Path]) -> list[Group]:
+    """Those with a finished run, of which there must be one."""
+    folders = list(folders)
+    found = find_runs(folders)
+    if not found.groups:
+        why = f": {found.damaged[0]}" if found.damaged else f"; {len(found.unfinished)} are not finished" if found.unfinished else ""
+        raise ValueError(f"there is no finished run in {', '.join(map(str, folders)) or 'what was given'}{why}")
+    return found.groups
 
 
 def _alike(run: Run) -> str:
@@ -124,3 +161,21 @@ def _what(run: Run) -> str:
     """What tells runs of one name apart."""
     recipe = run.recipe
     return f"{recipe.model.attention}, {recipe.train.epochs} epochs of {recipe.data.fraction:.0%}"
+
+
+def twin(group: Group, groups: Sequence[Group]) -> Group | None:
+    """The exact attention to compare with: of the same recipe in all else if there is one, else of the same data and backbone."""
+    exact = [g for g in groups if g.exact and g.data == group.data]
+    alike = [g for g in exact if _but_attention(g) == _but_attention(group)]
+    same = [g for g in exact if type(g.runs[0].recipe.model) is type(group.runs[0].recipe.model)]
+    return next(iter([*alike, *same]), None)
+
+
+def _but_attention(group: Group) -> dict[str, Any]:
+    values = group.runs[0].recipe.to_dict()
+    values["model"].pop("attention")
+    for key in ("seed", "weights", "distill"):
+        values["train"].pop(key)
+    for key in ("fold", "root"):
+        values["data"].pop(key)
+    return values

@@ -1,0 +1,214 @@
+"""`vix report`: what it writes, whether it says what the runs say, and how it looks in a real browser."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from vixformer.cli import main
+from vixformer.report.facts import find_runs, read_groups
+from vixformer.report.maps import looks, overlay
+from vixformer.report.sentences import sentences
+from vixformer.results.runs import spread
+
+
+@pytest.fixture(scope="module")
+def page(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("report") / "report.html"
+    main(
+        [
+            "report",
+            str(runs),
+            "-o",
+            str(out),
+            "--figures",
+            str(out.parent / "figures"),
+            "--format",
+            "svg,png,pdf",
+            "--tables",
+            "md,latex,csv",
+        ]
+    )
+    return out
+
+
+def test_tables_have_what_the_runs_have(runs: Path, page: Path) -> None:
+    rows = {row["model"]: row for row in csv.DictReader(page.with_suffix(".csv").read_text().splitlines())}
+    for group in read_groups([runs]):
+        top1 = spread(group.values("test_top1"))
+        assert float(rows[group.name]["top-1 %"]) == pytest.approx(top1.mean)
+        assert float(rows[group.name]["top-1 % sd"]) == pytest.approx(top1.sd)
+    exact = rows["exact"]
+    assert float(exact["x train"]) == 1
+    assert float(rows["all"]["x train"]) == pytest.approx(float(rows["all"]["train s"]) / float(exact["train s"]))
+    markdown = page.with_suffix(".md").read_text().splitlines()
+    assert len(markdown) == 2 + 4
+    assert f"{spread([float(exact['top-1 %'])]).mean:.2f} ±" in page.with_suffix(".md").read_text()
+    latex = page.with_suffix(".tex").read_text()
+    assert r"\toprule" in latex
+    assert r"$\pm$" in latex
+
+
+def test_every_figure_is_written_in_every_form(page: Path) -> None:
+    folder = page.parent / "figures"
+    charts = sorted(path.stem for path in folder.glob("*.svg"))
+    assert {"curves", "confusion", "classes", "layouts", "features", "pareto-training", "channels-fashion-mini"} <= set(charts)
+    for name in charts:
+        assert (folder / f"{name}.svg").read_text().startswith("<svg")
+        assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+        with Image.open(folder / f"{name}.png") as image:
+            assert min(image.size) > 100
+    pictures = {path.stem for path in folder.glob("*.png")} - set(charts)
+    assert {"augmentation-fashion-mini", "patches-fashion-mini", "confused-fashion-mini", "attention-fashion-mini-0"} <= pictures
+    assert any(name.startswith("heads-fashion-mini-0-all") for name in pictures)
+
+
+def test_a_figure_alone(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["report", str(runs), "--only", "curves", "--figures", str(tmp_path / "f"), "-o", str(tmp_path / "x.html")])
+    assert [path.name for path in (tmp_path / "f").iterdir()] == ["curves.svg"]
+    assert not (tmp_path / "x.html").exists()
+    with pytest.raises(SystemExit):
+        main(["report", str(runs), "--only", "curvs", "--figures", str(tmp_path / "f")])
+    assert 'did you mean "curves"?' in capsys.readouterr().err
+
+
+def test_sentences_are_computed_from_the_runs(runs: Path) -> None:
+    groups = read_groups([runs])
+    (lines,) = sentences(groups).values()
+    exact, mixed = (next(g for g in groups if g.name == name) for name in ("exact", "mixed"))
+    gap = spread(mixed.values("test_top1")).mean - spread(exact.values("test_top1")).mean
+    line = next(line for line in lines if line.startswith("mixed"))
+    assert ("beats" if gap > 0 else "loses to") in line
+    assert f"{abs(gap):.2f}" in line
+    assert "over 2 seeds" in line
+    assert line.rstrip(".").endswith(("not distinguishable", "more than noise"))
+    assert any(line.startswith("The choice of 32 features") for line in lines)
+
+
+def test_bad_input_is_a_sentence(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "not-a-bench.json").write_text("[]")
+    (tmp_path / "empty").mkdir()
+    for args, says in (
+        ([], "which runs?"),
+        ([str(tmp_path / "nowhere")], "nowhere is not there"),
+        ([str(tmp_path / "empty")], "there is no finished run"),
+        ([str(runs), "-o", "report.pdf"], "a report ends in .html"),
+        ([str(runs), "--format", "gif"], "--format takes svg, png"),
+        ([str(runs), "--tables", "word"], "--tables takes md, latex, csv"),
+        ([str(tmp_path / "not-a-bench.json")], "is nothing that"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["report", *args])
+        assert says in capsys.readouterr().err
+
+
+def test_one_damaged_run_does_not_hide_the_others(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs, tmp_path / "runs")
+    first = sorted((tmp_path / "runs").glob("*/summary.json"))[0]
+    first.write_text(first.read_text()[:100])
+    main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html"), "--maps", "0"])
+    assert "is damaged" in (tmp_path / "r.html").read_text()
+    assert len(find_runs([tmp_path / "runs"]).damaged) == 1
+
+
+def test_two_hundred_runs_are_read_and_drawn_in_seconds(runs: Path, tmp_path: Path) -> None:
+    """How long is measured by benchmarks; here, that it works and how large the page gets."""
+    folders = sorted(path for path in runs.iterdir() if path.is_dir())
+    for i in range(25):
+        for folder in folders:
+            shutil.copytree(folder, tmp_path / "runs" / f"m{i}{folder.name}", copy_function=shutil.copy)
+    began = time.perf_counter()
+    main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")])
+    assert time.perf_counter() - began < 120
+    assert (tmp_path / "r.html").stat().st_size < 6e6
+
+
+def test_maps_are_where_the_model_looks(runs: Path) -> None:
+    import torch
+
+    from vixformer.backbones.base import from_pretrained
+
+    model: Any = from_pretrained(next(runs.glob("mixed-seed0*")) / "best")
+    image = torch.randn(1, 28, 28)
+    seen = looks(model, image)
+    assert seen.names == ("performer", "softmax")
+    whole = model.attention_maps(image[None])
+    for layer, weights in zip(seen.layers, whole, strict=True):
+        assert layer is not None
+        torch.testing.assert_close(layer.flatten(1), weights[0, :, 0, 1:])
+    half = [0.5 * w[0].mean(0) / w[0].mean(0).sum(-1, keepdim=True) + 0.5 * torch.eye(17) for w in whole]
+    assert seen.rollout is not None
+    torch.testing.assert_close(seen.rollout.flatten(), (half[1] @ half[0])[0, 1:])
+    spot = torch.zeros(4, 4)
+    spot[0, 0] = 1
+    drawn = overlay(Image.new("L", (28, 28)), spot, 64)
+    assert sum(drawn.getpixel((4, 4))) > sum(drawn.getpixel((60, 60)))  # pyright: ignore
+
+
+def test_the_page_in_a_browser(page: Path, browser: Any, tmp_path: Path) -> None:
+    window = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    said: list[str] = []
+    window.on("console", lambda message: said.append(message.text))
+    window.on("pageerror", lambda error: said.append(str(error)))
+    window.on("request", lambda request: said.append(request.url) if not request.url.startswith(("file:", "data:")) else None)
+    window.goto(page.as_uri())
+    charts = window.locator(".chart")
+    assert charts.count() >= 8
+    for i in range(charts.count()):
+        chart = charts.nth(i)
+        chart.locator("svg").wait_for()
+        marks = chart.locator(".mark-symbol path, .mark-line path, .mark-rect path, .mark-rule line, .mark-area path, .mark-tick path")
+        assert marks.count() > 0, chart.get_attribute("id")
+    assert said == []
+
+    rows = window.locator("#table tbody tr")
+    assert rows.count() == 4
+    window.fill("#filter", "mixed")
+    assert rows.count() == 1
+    window.fill("#filter", "")
+    window.get_by_role("button", name="top-1 %").click()
+    assert window.locator("th[aria-sort=descending]").inner_text().startswith("top-1")
+    values = [float(rows.nth(i).locator("td").nth(4).inner_text().split()[0]) for i in range(4)]
+    assert values == sorted(values, reverse=True)
+    window.keyboard.press("Enter")
+    values = [float(rows.nth(i).locator("td").nth(4).inner_text().split()[0]) for i in range(4)]
+    assert values == sorted(values)
+    for picture in window.locator("img").all():
+        assert picture.evaluate("image => image.naturalWidth") > 0
+        assert picture.get_attribute("alt")
+
+    for name, options in (
+        ("phone", {"viewport": {"width": 390, "height": 844}, "is_mobile": True}),
+        ("dark", {"color_scheme": "dark"}),
+    ):
+        other = browser.new_context(**options).new_page()
+        other.goto(page.as_uri())
+        other.locator(".chart svg").first.wait_for()
+        other.screenshot(path=tmp_path / f"{name}.png")
+        assert other.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    ground = other.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert sum(int(part) for part in ground.strip("rgb()").split(",")) < 150
+
+
+def test_charts_in_the_page_have_the_numbers_of_the_runs(runs: Path, page: Path) -> None:
+    text = page.read_text()
+    start = text.index('id="report">') + len('id="report">')
+    report = json.loads(text[start : text.index("</script>", start)])
+    curves = next(f for f in report["figures"] if f["name"] == "curves")["spec"]["data"]["values"]
+    for group in read_groups([runs]):
+        for key, what in (("train_loss", "training loss"), ("val_top1", "validation top-1, %")):
+            drawn = next(row for row in curves if (row["model"], row["epoch"], row["of"]) == (group.name, 1, what))
+            values = [history[0][key] for history in group.histories()]
+            assert drawn["value"] == pytest.approx(sum(values) / len(values))
+            assert (drawn["low"], drawn["high"]) == (min(values), max(values))
+    confusion = next(f for f in report["figures"] if f["name"] == "confusion")["spec"]["data"]["values"]
+    for group in read_groups([runs]):
+        mine = [row["count"] for row in confusion if row["model"] == group.name]
+        assert mine == [count for line in group.first["confusion"] for count in line]

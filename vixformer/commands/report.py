@@ -1,0 +1,100 @@
+"""`vix report`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from vixformer.commands.flags import split_flags
+from vixformer.terminal import read, say
+
+FORMATS = ("svg", "png", "pdf", "json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    out: Path = Path("report.html")
+    figures: Path | None = None
+    format: str = "svg"
+    tables: str = ""
+    only: str = ""
+    maps: int = 2
+    title: str = "vixformer report"
+
+
+def report(args: Sequence[str]) -> None:
+    """RUNS... [-o report.html] [--figures DIR --format svg,png,pdf] [--tables md,latex,csv] [--only FIGURE] [--maps IMAGES] [--title T]: a page, figures and tables from run folders and what `vix bench --json` wrote"""  # noqa: E501
+    words, flags = split_flags(["--out" if arg == "-o" else arg for arg in args])
+    options: Options = read(Options, flags, "report")
+    if not words:
+        raise ValueError('which runs? write "vix report runs"; "vix compare" and "vix train" leave them there')
+    formats, tables = _list(options.format, FORMATS, "--format"), _list(options.tables, ("md", "latex", "csv"), "--tables")
+    if options.out.suffix not in (".html", ".htm"):
+        raise ValueError(f"a report ends in .html, not {options.out.name}; for image files give --figures DIR")
+    for folder in (options.out.parent, *([options.figures] if options.figures else [])):
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder} is a file, and figures go to a folder")
+        folder.mkdir(parents=True, exist_ok=True)
+
+    from vixformer.report.collect import collect
+    from vixformer.report.page import write
+    from vixformer.report.table import ENDINGS, FORMS
+    from vixformer.results.files import write_text
+
+    command = f"vix report {shlex.join(words)}"
+    with Console(stderr=True).status("reading runs") as status:
+        found = collect([Path(w) for w in words], _benches(words), options.maps, command, options.title, status.update, options.only)
+        for problem in found.damaged:
+            say(f"left out: {problem}")
+        status.update("writing")
+        if not options.only:
+            write(found, options.out)
+        written = [_write(item, options.figures, formats) for item in (*found.figures, *found.pictures)] if options.figures else []
+        for name in tables:
+            write_text(options.out.with_suffix(f".{ENDINGS[name]}"), FORMS[name](found.groups))
+    if not options.only:
+        say(f"{options.out}: {len(found.groups)} models, {len(found.figures)} figures, {len(found.pictures)} pictures.")
+    for name in tables:
+        say(f"{options.out.with_suffix(f'.{ENDINGS[name]}')}")
+    if written:
+        say(f"{options.figures}: {', '.join(name for names in written for name in names)}")
+
+
+def _list(text: str, allowed: Sequence[str], flag: str) -> list[str]:
+    words = [word for word in text.replace(" ", "").split(",") if word]
+    for word in words:
+        if word not in allowed:
+            raise ValueError(f"{flag} takes {', '.join(allowed)}, with commas between them, not {word}")
+    return words
+
+
+def _benches(words: Sequence[str]) -> dict[str, Any]:
+    """What `vix bench --json` wrote, by the name of the file."""
+    found = {}
+    for path in (Path(word) for word in words if word.endswith(".json")):
+        try:
+            bench = json.loads(path.read_text())
+            if not isinstance(bench, dict) or not {"machine", "sizes"} <= set(bench):
+                raise ValueError("it has no machine and no sizes")
+        except (OSError, ValueError) as error:
+            raise ValueError(f'{path} is nothing that "vix bench ... --json {path}" wrote: {error}') from None
+        found[path.stem] = bench
+    return found
+
+
+def _write(item: Any, folder: Path, formats: Sequence[str]) -> list[str]:
+    """A picture is a PNG whatever is asked for."""
+    if hasattr(item, "png"):
+        (folder / f"{item.name}.png").write_bytes(item.png())
+        return [f"{item.name}.png"]
+    for form in formats:
+        item.chart.properties(title=item.title).configure_legend(orient="bottom", columns=3).save(
+            str(folder / f"{item.name}.{form}"), **({"scale_factor": 2} if form == "png" else {})
+        )
+    return [f"{item.name}.{form}" for form in formats]

@@ -1,0 +1,55 @@
+"""From run folders to what a page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vixformer.registry import unknown
+from vixformer.report.facts import find_runs, read_groups
+from vixformer.report.figures import all_figures
+from vixformer.report.figures.measured import benched, histogram
+from vixformer.report.page import Report
+from vixformer.report.pictures import all_pictures
+from vixformer.training.parts import load_parts
+
+MOST_COUNTED = 2000
+"""Images whose pixels a histogram counts."""
+
+
+def collect(
+    paths: Sequence[Path],
+    benches: dict[str, Any],
+    maps: int = 2,
+    command: str = "vix report RUNS",
+    title: str = "vixformer report",
+    tell: Callable[[str], None] = lambda _: None,
+    only: str = "",
+) -> Report:
+    folders = [path for path in paths if path.suffix != ".json"]
+    groups = read_groups(folders) if folders else []
+    found = find_runs(folders)
+    tell("drawing")
+    figures = all_figures(groups)
+    figures += [figure for name, bench in benches.items() if (figure := benched(bench, f"bench-{name}")) is not None]
+    tell("looking at data and models")
+    without: list[str] = []
+    for data in dict.fromkeys(group.data for group in groups):
+        first = next(group for group in groups if group.data == data)
+        try:
+            images = load_parts(first.runs[0].recipe, torch.device("cpu")).train.spread(MOST_COUNTED).images
+        except (ValueError, OSError):
+            without.append(data)
+            continue
+        if not images.pixels.is_floating_point():
+            figures.append(histogram(data, images.pixels[images.rows]))
+    pictures = all_pictures(groups, maps)
+    if only:
+        names = [item.name for item in (*figures, *pictures)]
+        if only not in names:
+            raise ValueError(unknown("figure of these runs", only, names))
+        figures, pictures = [f for f in figures if f.name == only], [p for p in pictures if p.name == only]
+    return Report(groups, figures, pictures, found.unfinished, found.damaged, without, command, title)

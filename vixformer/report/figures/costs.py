@@ -1,0 +1,81 @@
+"""Accuracy against what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+
+from vixformer.report.facts import Group
+from vixformer.report.figures.base import Figure, figure, inline, sized
+
+
+def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure | None:
+    rows = []
+    for group in groups:
+        top1, cost = group.spread("test_top1"), group.spread(key)
+        if top1 is None or cost is None:
+            continue
+        half = top1.sd or 0.0
+        rows.append(
+            {"model": group.name, "attention": group.attention, "top1": top1.mean,
+             "low": top1.mean - half, "high": top1.mean + half,
+             "cost": cost.mean, "seeds": top1.count, "layers": "exact in every layer" if group.exact else "efficient in some"}
+        )  # fmt: skip
+    if len(rows) < 2:
+        return None
+    base = alt.Chart(inline(rows)).encode(
+        x=alt.X("cost:Q", title=axis, scale=alt.Scale(type="log", nice=False, padding=12)),
+        color=alt.Color("model:N", legend=None),
+        tooltip=["model:N", "attention:N", alt.Tooltip("top1:Q", format=".2f"), alt.Tooltip("cost:Q", format=".2f"), "seeds:Q"],
+    )
+    points = base.mark_point(filled=True, size=90).encode(
+        y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)), shape=alt.Shape("layers:N", title="attention")
+    )
+    bars = base.mark_rule().encode(y=alt.Y("low:Q", title="test top-1, %"), y2="high:Q")
+    for row in rows:
+        row["front"] = not any(o["cost"] <= row["cost"] and o["top1"] >= row["top1"] and o is not row for o in rows)
+    line = base.transform_filter("datum.front").mark_line(strokeDash=[4, 3], opacity=0.7)
+    line = line.encode(y="top1:Q", color=alt.value("gray"), order="cost:Q")
+    names = base.transform_filter("datum.front").mark_text(align="left", dx=7, dy=-7, fontSize=10)
+    names = names.encode(y="top1:Q", text="model:N", color=alt.value("gray"))
+    says = (
+        "Mean over seeds; bars are one standard deviation, none where there is one seed. "
+        "Named, and joined by the dashed line, is what nothing else beats in both."
+    )
+    return Figure(f"pareto-{name}", f"Accuracy against {axis}", sized(bars + points + line + names), says)
+
+
+@figure
+def pareto_inference(groups: Sequence[Group]) -> Figure | None:
+    return _against(groups, "inference_ms_min", "inference", "inference of a batch, ms")
+
+
+@figure
+def pareto_training(groups: Sequence[Group]) -> Figure | None:
+    return _against(groups, "train_seconds", "training", "training, s")
+
+
+@figure
+def pareto_memory(groups: Sequence[Group]) -> Figure | None:
+    return _against(groups, "peak_train_mb", "memory", "peak memory of a training step, MiB")
+
+
+@figure
+def bubbles(groups: Sequence[Group]) -> Figure | None:
+    """As "Vision Xformers" shows it."""
+    rows = [
+        {"model": g.name, "top1": top1.mean, "memory": memory.mean, "parameters": g.first["parameters"]}
+        for g in groups if (top1 := g.spread("test_top1")) and (memory := g.spread("peak_train_mb"))
+    ]  # fmt: skip
+    if len(rows) < 2:
+        return None
+    chart = alt.Chart(inline(rows)).mark_circle(opacity=0.6).encode(
+        x=alt.X("memory:Q", title="peak memory of a training step, MiB", scale=alt.Scale(zero=False)),
+        y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
+        size=alt.Size("parameters:Q", title="parameters"),
+        color=alt.Color("model:N", legend=None),
+        tooltip=["model:N", alt.Tooltip("top1:Q", format=".2f"),
+            alt.Tooltip("memory:Q", format=".0f"), alt.Tooltip("parameters:Q", format=",")],
+    )  # fmt: skip
+    return Figure("bubbles", "Accuracy, memory and parameters", sized(chart), "The area of a circle is the number of parameters.")

@@ -1,0 +1,138 @@
+"""Layouts over depth, kernels and features, as "Hybrid Transformer Models with Performer and Regular Attention" shows them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from vixformer.report.facts import LAYOUTS, Group
+from vixformer.report.figures.base import Figure, figure, inline, sized
+
+KERNELS = ("relu", "softmax")
+
+
+def _placed(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    rows = []
+    for group in groups:
+        layout, top1 = group.layout(), group.spread("test_top1")
+        if layout is None or top1 is None:
+            continue
+        train = [history[-1]["train_top1"] for history in group.histories() if history]
+        seconds, inference = group.spread("seconds_an_epoch"), group.spread("inference_ms_min")
+        rows.append(
+            {"model": group.name, "layout": layout.place,
+             "kernel": layout.kernel or "exact", "features": layout.features,
+             "top1": top1.mean, "low": top1.mean - (top1.sd or 0), "high": top1.mean + (top1.sd or 0), "seeds": top1.count,
+             "train": statistics.fmean(train) if train else None, "seconds": seconds.mean if seconds else None,
+             "inference": inference.mean if inference else None}
+        )  # fmt: skip
+    return rows
+
+
+def _several_layouts(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    rows = _placed(groups)
+    return rows if len({row["layout"] for row in rows}) > 2 else []
+
+
+@figure
+def layouts(groups: Sequence[Group]) -> Figure | None:
+    rows = []
+    placed = _several_layouts(groups)
+    for layout in LAYOUTS:
+        tops = [row["top1"] for row in placed if row["layout"] == layout]
+        if tops:
+            found = {"worst": min(tops), "average": statistics.fmean(tops), "best": max(tops)}
+            rows.append({"layout": layout, **found, "configurations": len(tops)})
+    if not rows:
+        return None
+    base = alt.Chart(inline(rows)).encode(
+        x=alt.X("layout:N", sort=list(LAYOUTS), title=None, axis=alt.Axis(labelAngle=0)),
+        tooltip=["layout:N", "configurations:Q", *(alt.Tooltip(f"{key}:Q", format=".2f") for key in ("worst", "average", "best"))],
+    )
+    reach = base.mark_rule(strokeWidth=10, opacity=0.35).encode(
+        y=alt.Y("worst:Q", title="test top-1, %", scale=alt.Scale(zero=False)), y2="best:Q"
+    )
+    middle = base.mark_tick(thickness=3, size=26).encode(y=alt.Y("average:Q", title="test top-1, %"))
+    says = "From the worst to the best of the kernels and features of a layout, each the mean over its seeds; the tick is their average."
+    return Figure("layouts", "Layouts over depth", sized(reach + middle), says)
+
+
+@figure
+def best_layouts(groups: Sequence[Group]) -> Figure | None:
+    placed = _several_layouts(groups)
+    rows = []
+    for layout in LAYOUTS[1:]:
+        some = [row for row in placed if row["layout"] == layout]
+        if some:
+            rows.append(max(some, key=lambda row: row["top1"]))
+    exact = [row for row in placed if row["layout"] == "standard"]
+    if not rows or not exact:
+        return None
+    base = alt.Chart(inline([*rows, *exact]))
+    is_exact = "datum.layout == 'standard'"
+    bars = base.transform_filter(f"!({is_exact})").mark_point(filled=True, size=110).encode(
+        x=alt.X("layout:N", sort=list(LAYOUTS), title=None, axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
+        color=alt.Color("kernel:N"), tooltip=["model:N", "features:Q", alt.Tooltip("top1:Q", format=".2f"), "seeds:Q"],
+    )  # fmt: skip
+    errors = base.transform_filter(f"!({is_exact})").mark_rule().encode(x=alt.X("layout:N", sort=list(LAYOUTS)), y="low:Q", y2="high:Q")
+    line = base.transform_filter(is_exact).mark_rule(strokeDash=[5, 3], color="gray").encode(y="top1:Q")
+    says = (
+        "The best configuration of each layout, with one standard deviation over seeds; the dashed line is exact attention. "
+        "Being the best of several makes a bar look better than it is."
+    )
+    return Figure("best-layouts", "The best of each layout", sized(bars + errors + line), says)
+
+
+@figure
+def kernels(groups: Sequence[Group]) -> Figure | None:
+    rows = [row for row in _several_layouts(groups) if row["kernel"] in KERNELS]
+    if len({row["kernel"] for row in rows}) < 2:
+        return None
+    base = alt.Chart(inline(rows)).encode(
+        x=alt.X("layout:N", sort=list(LAYOUTS), title=None, axis=alt.Axis(labelAngle=0)), xOffset="kernel:N", color="kernel:N",
+    )  # fmt: skip
+    points = base.mark_point(filled=True, size=60).encode(
+        y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
+        tooltip=["model:N", "features:Q", alt.Tooltip("top1:Q", format=".2f"), "seeds:Q"],
+    )
+    middle = base.mark_tick(thickness=3, size=22).encode(y="mean(top1):Q")
+    says = "A point for each number of features, the mean over its seeds; the tick is their mean."
+    return Figure("kernels", "ReLU and softmax features", sized(points + middle), says)
+
+
+def _against_features(groups: Sequence[Group], keys: dict[str, str], name: str, title: str, axis: str, says: str) -> Figure | None:
+    placed = [row for row in _placed(groups) if row["features"] is not None]
+    rows = [
+        {**{k: row[k] for k in ("model", "layout", "kernel", "features", "seeds")}, "of": what, "value": row[key],
+         "low": row["low"] if key == "top1" else row[key], "high": row["high"] if key == "top1" else row[key]}
+        for row in placed for key, what in keys.items() if row[key] is not None
+    ]  # fmt: skip
+    if len({row["features"] for row in rows}) < 2:
+        return None
+    base = alt.Chart(inline(rows)).encode(
+        x=alt.X("features:Q", scale=alt.Scale(type="log", base=2), title="features", axis=alt.Axis(values=[2**i for i in range(3, 11)])),
+        color=alt.Color("layout:N", sort=list(LAYOUTS)), strokeDash=alt.StrokeDash("kernel:N", legend=alt.Legend(symbolType="stroke")),
+        tooltip=["model:N", "of:N", alt.Tooltip("value:Q", format=".2f"), "seeds:Q"],
+    )  # fmt: skip
+    line = base.mark_line(point=True).encode(y=alt.Y("value:Q", title=axis, scale=alt.Scale(zero=False)))
+    errors = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title=axis), y2="high:Q")
+    faceted = sized(line + errors, 220).facet(column=alt.Column("of:N", title=None)).resolve_scale(y="independent")
+    return Figure(name, title, faceted, says)
+
+
+@figure
+def features(groups: Sequence[Group]) -> Figure | None:
+    says = "Test with one standard deviation over seeds; training accuracy of the last epoch."
+    return _against_features(groups, {"top1": "test", "train": "train"}, "features", "Accuracy against features", "top-1, %", says)
+
+
+@figure
+def times(groups: Sequence[Group]) -> Figure | None:
+    keys = {"seconds": "training, s an epoch", "inference": "inference of a batch, ms"}
+    return _against_features(
+        groups, keys, "times", "Time against features", "time", "Means over seeds, from the runs themselves, not in turn."
+    )

@@ -1,0 +1,160 @@
+"""One HTML file with everything in it: the figures, the table, the answers, the pictures, and what draws them."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from vixformer.report.facts import Group, Unfinished
+from vixformer.report.figures import Figure
+from vixformer.report.pictures import Picture
+from vixformer.report.sentences import sentences
+from vixformer.report.table import TEXT, columns
+from vixformer.version import __version__
+
+SECTIONS = {
+    "Overview": ("pareto", "bubbles"),
+    "Layouts": ("layouts", "best-layouts", "kernels", "features", "times"),
+    "Learning": ("curves",),
+    "Speed": ("bench",),
+    "Conversion": ("conversion",),
+    "Classes": ("classes", "confusion", "confused"),
+    "Where models look": ("attention", "heads"),
+    "Data": ("channels", "augmentation", "patches"),
+}
+WIDE = ("curves", "features", "times", "attention")
+MOST_REPORTS = 12
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a page shows."""
+
+    groups: Sequence[Group]
+    figures: Sequence[Figure] = ()
+    pictures: Sequence[Picture] = ()
+    unfinished: Sequence[Unfinished] = ()
+    damaged: Sequence[str] = ()
+    """A sentence for each run that could not be read."""
+    without: Sequence[str] = ()
+    """Data sets that are not here."""
+    command: str = "vix report RUNS"
+    title: str = "vixformer report"
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        found = columns(self.groups) if self.groups else []
+        rows = [{"exact": group.exact, "cells": [{"show": c.cell(group), "value": c.value(group)} for c in found]} for group in self.groups]
+        return {
+            "title": self.title,
+            "lead": self._lead(),
+            "caption": "Shaded rows have exact attention in every layer. Click a heading to sort.",
+            "columns": [{"name": c.name, "about": c.about, "text": c.name in TEXT} for c in found],
+            "rows": rows,
+            "notes": self._notes() if self.groups else [],
+            "sentences": sentences(self.groups),
+            "sections": [name for name in SECTIONS if name != "Overview"],
+            "figures": [
+                {**self._told(f), "spec": {key: value for key, value in f.chart.to_dict().items() if key != "config"}} for f in self.figures
+            ],
+            "pictures": [{**self._told(p), "uri": p.uri()} for p in self.pictures],
+            "reports": self._reports(),
+            "empty": "There is no finished run here yet. As soon as one is done it appears.",
+            "foot": f"Made by vixformer {__version__} on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC with: {self.command}",
+            **self.extra,
+        }
+
+    def _told(self, item: Figure | Picture) -> dict[str, Any]:
+        return {
+            "name": item.name,
+            "title": item.title,
+            "says": item.says,
+            "section": section_of(item.name),
+            "wide": item.name.startswith(WIDE),
+            "command": f"{self.command} --only {item.name} --figures .",
+        }
+
+    def _lead(self) -> str:
+        runs = sum(len(group.runs) for group in self.groups)
+        data = ", ".join(dict.fromkeys(group.data for group in self.groups))
+        waiting = f"; {len(self.unfinished)} not finished" if self.unfinished else ""
+        return f"{len(self.groups)} models, {runs} finished runs{f' on {data}' if data else ''}{waiting}."
+
+    def _notes(self) -> list[str]:
+        counts = sorted({len(group.runs) for group in self.groups})
+        machines = {
+            f"{m['processor']}, {m['threads']} threads, torch {m['torch']}"
+            for group in self.groups for run in group.runs if (m := (run.summary or {}).get("machine"))
+        }  # fmt: skip
+        notes = [
+            "Top-1 is of the test images, read once, at the epoch that the validation part of the training images chose; ± is one standard "
+            "deviation over runs.",
+            f"Runs a model: {counts[0]}" + (f" to {counts[-1]}." if counts[1:] else "."),
+            *(f"Trained on {machine}." for machine in sorted(machines)),
+        ]
+        if counts[0] == 1:
+            notes.append("Of a model with one run nothing is known about its spread: differences of a point or two may be noise.")
+        protocols = {group.protocol for group in self.groups}
+        if len(protocols) > len({group.data for group in self.groups}):
+            notes.append("Not all models were trained alike: " + "; ".join(sorted(protocols)) + ".")
+        if self.without:
+            notes.append(f"No pictures of {', '.join(self.without)}: the images are not here. VIX_DATA says where they are.")
+        notes += [f"Left out: {what}." for what in self.damaged]
+        notes += [f"Not finished: {run.name}, {run.epochs} of {run.of} epochs." for run in self.unfinished]
+        return notes
+
+    def _reports(self) -> dict[str, Any]:
+        able = [g for g in self.groups if g.first.get("per_class")]
+        best = sorted(able, key=lambda g: -statistics.fmean(g.values("test_top1")))[:MOST_REPORTS]
+        return {g.name: {k: v for k, v in g.first["per_class"].items() if isinstance(v, dict)} for g in best}
+
+
+def section_of(name: str) -> str:
+    """The longest beginning counts: best-layouts is no layouts-something."""
+    fits = [(len(start), section) for section, starts in SECTIONS.items() for start in starts if name.startswith(start)]
+    return max(fits)[1]
+
+
+def html(report: dict[str, Any] | None, extra_script: str = "", extra_html: str = "") -> str:
+    """The page; without a report it waits for one from its server."""
+    data = "" if report is None else json.dumps(report, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    parts = {
+        "/*STYLE*/": asset("style.css"),
+        "<!--TRY-->": extra_html,
+        "/*REPORT*/": data,
+        "/*BUNDLE*/": bundle().replace("</script", "<\\/script"),
+        "/*SCRIPT*/": asset("page.js") + extra_script,
+    }
+    page = asset("page.html")
+    for mark, text in reversed(parts.items()):  # from the end, so that no mark is looked for in what was put in
+        before, found, after = page.partition(mark)
+        assert found, mark
+        page = before + text + after
+    return page
+
+
+@cache
+def bundle() -> str:
+    """Vega, Vega-Lite and vega-embed."""
+    try:
+        import vl_convert
+    except ImportError:
+        raise ValueError('reports need vl-convert: pip install "vixformer[report]"') from None
+    return vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]
+
+
+def asset(name: str) -> str:
+    return (files("vixformer.report") / "page" / name).read_text()
+
+
+def write(report: Report, path: Path) -> None:
+    from vixformer.results.files import write_text
+
+    write_text(path, html(report.to_dict()))

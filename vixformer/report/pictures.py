@@ -1,0 +1,196 @@
+"""Pictures from the data and the trained models: augmentation, patches, what is confused, where models look."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw
+from torch import Tensor
+
+from vixformer.backbones.base import from_pretrained
+from vixformer.report.facts import Group
+from vixformer.report.maps import MOST_TOKENS, looks, overlay, sheet
+from vixformer.results.runs import BEST
+from vixformer.training.parts import Parts, load_parts
+
+SIDE = 72
+MOST_LOOKED_AT = 600
+"""Test images of a class that are classified to find confused ones."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    name: str
+    title: str
+    image: Image.Image
+    says: str
+
+    def png(self) -> bytes:
+        file = io.BytesIO()
+        self.image.save(file, "PNG", optimize=True)
+        return file.getvalue()
+
+    def uri(self) -> str:
+        return "data:image/png;base64," + base64.b64encode(self.png()).decode()
+
+
+def image_of(pixels: Tensor) -> Image.Image:
+    """uint8 (channels, height, width)."""
+    values = pixels.numpy()
+    return Image.fromarray(values[0] if len(values) == 1 else values.transpose(1, 2, 0)).convert("RGB")
+
+
+def tiles(rows: Sequence[Sequence[Image.Image]], side: int = SIDE, gap: int = 4) -> Image.Image:
+    width = max(len(row) for row in rows)
+    canvas = Image.new("RGB", (width * (side + gap) - gap, len(rows) * (side + gap) - gap), "white")
+    for y, row in enumerate(rows):
+        for x, image in enumerate(row):
+            canvas.paste(image.resize((side, side), Image.Resampling.NEAREST), (x * (side + gap), y * (side + gap)))
+    return canvas
+
+
+def all_pictures(groups: Sequence[Group], maps: int = 2) -> list[Picture]:
+    """Of each data set that is here; `maps` is on how many images attention is drawn."""
+    found: list[Picture] = []
+    for data in dict.fromkeys(group.data for group in groups):
+        some = [group for group in groups if group.data == data]
+        best = max(some, key=lambda group: max(group.values("test_top1"), default=0.0))
+        try:
+            parts = load_parts(best.runs[0].recipe, torch.device("cpu"))
+        except (ValueError, OSError):
+            continue  # the runs came without their data
+        if parts.train.images.pixels.is_floating_point():
+            continue  # noise
+        found += [augmentation(data, parts), patches(data, parts, best)]
+        trained = [group for group in some if (group.runs[0].folder / BEST).exists()]
+        if trained:
+            top = max(trained, key=lambda group: max(group.values("test_top1"), default=0.0))
+            found += confused(data, parts, top)
+            found += attention(data, parts, trained, maps)
+    return found
+
+
+def _stored(images: Any, i: int) -> Tensor:
+    return images.pixels[images.rows[i]]
+
+
+def augmentation(data: str, parts: Parts) -> Picture:
+    generator = torch.Generator().manual_seed(0)
+    loader, rows = parts.train, []
+    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (loader.mean, loader.std))
+    for i in range(min(3, len(loader.images))):
+        index = torch.full((7,), i)
+        images, _ = next(iter(loader.batches(index, generator)))
+        pixels = ((images * std + mean) * 255).clamp(0, 255).to(torch.uint8)
+        rows.append([image_of(_stored(loader.images, i)), *(image_of(p) for p in pixels)])
+    a = loader.augmentation
+    ways = [
+        *([f"shifted by up to {a.crop} pixels"] if a.crop else []),
+        *(["mirrored"] if a.flip else []),
+        *([f"turned by up to {a.rotate:g} degrees"] if a.rotate else []),
+    ]
+    says = "Left as it is stored, then as training sees it: " + (", ".join(ways) if ways else "nothing is changed") + "."
+    return Picture(f"augmentation-{data}", f"Augmentation, {data}", tiles(rows), says)
+
+
+def patches(data: str, parts: Parts, group: Group) -> Picture:
+    model: Any = group.runs[0].recipe.model
+    size, grid = getattr(model, "patch_size", None), None
+    sample = image_of(_stored(parts.train.images, 0))
+    height, width = parts.train.size
+    shown = sample.resize((width * 8, height * 8) if max(height, width) <= 40 else (width * 4, height * 4), Image.Resampling.NEAREST)
+    if size is not None:
+        size = size if isinstance(size, tuple) else (size, size)
+        draw, scale = ImageDraw.Draw(shown), shown.width // width
+        for x in range(0, width, size[1]):
+            draw.line([(x * scale, 0), (x * scale, shown.height)], fill="#e33", width=1)
+        for y in range(0, height, size[0]):
+            draw.line([(0, y * scale), (shown.width, y * scale)], fill="#e33", width=1)
+        grid = (height // size[0], width // size[1])
+    says = "The first training image" + (f", cut into {grid[0]} x {grid[1]} patches of {size[0]} x {size[1]}." if grid and size else ".")
+    return Picture(f"patches-{data}", f"Patches, {data}", shown, says)
+
+
+def confused(data: str, parts: Parts, group: Group, pairs: int = 4, shown: int = 8) -> list[Picture]:
+    matrix = np.array(group.first.get("confusion") or [])
+    if not matrix.size or len(matrix) != len(parts.classes):
+        return []
+    wrong = matrix * (1 - np.eye(len(matrix), dtype=int))
+    order = np.argsort(wrong, axis=None)[::-1][:pairs]
+    model: Any = from_pretrained(group.runs[0].folder / BEST)
+    rows, words = [], []
+    for true, taken in (np.unravel_index(place, matrix.shape) for place in order):
+        if not wrong[true, taken]:
+            break
+        index = torch.nonzero(parts.test.images.labels == int(true)).flatten()[:MOST_LOOKED_AT]
+        some = parts.test.images.take(index)
+        guesses = torch.cat([predict(model, images) for images, _ in _plain(parts, some)])
+        hits = torch.nonzero(guesses == int(taken)).flatten()[:shown]
+        if len(hits):
+            rows.append([image_of(_stored(some, int(i))) for i in hits])
+            words.append(f"{parts.classes[true]} taken for {parts.classes[taken]} ({wrong[true, taken]} of {matrix[true].sum()})")
+    if not rows:
+        return []
+    return [Picture(f"confused-{data}", f"What is confused, {data}", tiles(rows), f"{group.name}, from the top: {'; '.join(words)}.")]
+
+
+def _plain(parts: Parts, images: Any) -> Any:
+    from dataclasses import replace
+
+    return replace(parts.test, images=images, batch_size=100).plain()
+
+
+@torch.inference_mode()
+def predict(model: Any, images: Tensor) -> Tensor:
+    return model(images).argmax(-1)
+
+
+def attention(data: str, parts: Parts, groups: Sequence[Group], count: int, most: int = 4) -> list[Picture]:
+    """The best exact model, and the best efficient ones, side by side."""
+    by_top1: Callable[[Group], float] = lambda group: -max(group.values("test_top1"), default=0.0)  # noqa: E731
+    chosen = [*sorted((g for g in groups if g.exact), key=by_top1)[:1], *sorted((g for g in groups if not g.exact), key=by_top1)]
+    found: list[Picture] = []
+    models: list[tuple[Group, Any]] = []
+    for group in chosen:
+        model: Any = from_pretrained(group.runs[0].folder / BEST)
+        if group.runs[0].recipe.data.resize == chosen[0].runs[0].recipe.data.resize and _maps(model, parts):
+            models.append((group, model))
+        if len(models) == most:
+            break
+    for i in range(min(count, len(parts.test.images)) if models else 0):
+        image, picture = _ready(parts, i), image_of(_stored(parts.test.images, i))
+        label = parts.classes[int(parts.test.images.labels[i])]
+        rows, words = [[picture]], []
+        for group, model in models:
+            seen = looks(model, image)
+            summed = [overlay(picture, m, SIDE) for m in (seen.mean, seen.rollout) if m is not None]
+            rows[0] += summed
+            guess = parts.classes[int(predict(model, image[None])[0])]
+            words.append(f"{group.name} ({'last layer, rollout' if len(summed) == 2 else 'last layer'}; says {guess})")
+            title = f"{group.name} on a {label}"
+            says = f"A row a layer ({', '.join(seen.names)}), first the mean over heads, then head by head."
+            found.append(Picture(f"heads-{data}-{i}-{group.name}", title, sheet(picture, seen), says))
+        says = f"The image, a {label}; then {'; '.join(words)}. Bright is looked at; each map is stretched to its own range."
+        found.insert(len(found) - len(models), Picture(f"attention-{data}-{i}", f"Where models look, {data}", tiles(rows), says))
+    return found
+
+
+def _maps(model: Any, parts: Parts) -> bool:
+    """Whether there is a map to draw, and not too large a one."""
+    image = _ready(parts, 0)[None]
+    try:
+        seen = model.attention_inputs(image)
+    except (ValueError, RuntimeError):
+        return False
+    return max(tokens.shape[1] for _, tokens, _ in seen) <= MOST_TOKENS and looks(model, image[0]).mean is not None
+
+
+def _ready(parts: Parts, i: int) -> Tensor:
+    images, _ = next(_plain(parts, parts.test.images.take(torch.tensor([i]))))
+    return images[0]

@@ -1,0 +1,112 @@
+"""The table of a report: a row a group of runs, costs beside those of exact attention under the same protocol."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vixformer.report.facts import Group, twin
+
+TEXT = ("model", "data", "attention")
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    about: str
+    value: Callable[[Group], Any]
+    """A word, a number or None."""
+    show: Callable[[Any], str] = str
+    spread: Callable[[Group], Any] | None = None
+    """Its standard deviation over seeds, where there are several."""
+
+    def cell(self, group: Group) -> str:
+        value = self.value(group)
+        if value is None:
+            return ""
+        sd = self.spread(group) if self.spread is not None else None
+        return self.show(value) + ("" if sd is None else f" ± {sd:.2f}")
+
+
+def _mean(key: str) -> Callable[[Group], float | None]:
+    return lambda group: found.mean if (found := group.spread(key)) else None
+
+
+def _sd(key: str) -> Callable[[Group], float | None]:
+    return lambda group: found.sd if (found := group.spread(key)) else None
+
+
+def _fixed(digits: int) -> Callable[[float], str]:
+    return lambda value: f"{value:,.{digits}f}"
+
+
+def columns(groups: Sequence[Group]) -> list[Column]:
+    """Those that any of the groups has a value for."""
+
+    def relative(key: str) -> Callable[[Group], float | None]:
+        def value(group: Group) -> float | None:
+            exact = twin(group, groups)
+            mine, theirs = _mean(key)(group), exact and _mean(key)(exact)
+            return None if mine is None or not theirs else mine / theirs
+
+        return value
+
+    every = [
+        Column("model", "recipe", lambda g: g.name),
+        Column("data", "data set", lambda g: g.data),
+        Column("attention", "layout", lambda g: g.attention),
+        Column("runs", "seeds, and folds where there are any", lambda g: len(g.runs)),
+        Column("top-1 %", "of the test images, at the epoch that validation chose", _mean("test_top1"), _fixed(2), _sd("test_top1")),
+        Column("top-5 %", "of the test images", _mean("test_top5"), _fixed(2), _sd("test_top5")),
+        Column("parameters", "all of them", lambda g: g.first["parameters"], _fixed(0)),
+        Column("train s", "all epochs, without evaluation", _mean("train_seconds"), _fixed(0)),
+        Column("inference ms", "a batch, least of the calls of a run", _mean("inference_ms_min"), _fixed(1)),
+        Column("memory MiB", "peak of a training step", _mean("peak_train_mb"), _fixed(0)),
+        Column("x train", "train s, to exact attention", relative("train_seconds"), _fixed(2)),
+        Column("x inference", "inference ms, to exact attention", relative("inference_ms_min"), _fixed(2)),
+        Column("x memory", "memory, to exact attention", relative("peak_train_mb"), _fixed(2)),
+    ]
+    return [column for column in every if any(column.value(group) is not None for group in groups)]
+
+
+def as_csv(groups: Sequence[Group]) -> str:
+    """Numbers as they are, and a column for each standard deviation."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    found = columns(groups)
+    heads = [name for c in found for name in ([c.name, f"{c.name} sd"] if c.spread else [c.name])]
+    writer.writerow(heads)
+    for group in groups:
+        writer.writerow(
+            ["" if v is None else v for c in found for v in ([c.value(group), c.spread(group)] if c.spread else [c.value(group)])]
+        )
+    return file.getvalue()
+
+
+def as_markdown(groups: Sequence[Group]) -> str:
+    found = columns(groups)
+    lines = [[c.name for c in found], ["---" if c.name in TEXT else "--:" for c in found]]
+    lines += [[c.cell(group).replace("|", r"\|") for c in found] for group in groups]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def as_latex(groups: Sequence[Group]) -> str:
+    """For the package booktabs."""
+    found = columns(groups)
+    form = "".join("l" if c.name in TEXT else "r" for c in found)
+    rows = [[_latex(c.cell(group)) for c in found] for group in groups]
+    body = "".join(f"{' & '.join(row)} \\\\\n" for row in rows)
+    heads = " & ".join(_latex(c.name) for c in found)
+    return f"\\begin{{tabular}}{{{form}}}\n\\toprule\n{heads} \\\\\n\\midrule\n{body}\\bottomrule\n\\end{{tabular}}\n"
+
+
+def _latex(text: str) -> str:
+    special = {"\\": r"\textbackslash{}", "±": r"$\pm$", "|": r"\textbar{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
+
+
+FORMS = {"md": as_markdown, "latex": as_latex, "csv": as_csv}
+ENDINGS = {"md": "md", "latex": "tex", "csv": "csv"}
