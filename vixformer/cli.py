@@ -13,6 +13,7 @@ from vixformer.commands.data import data
 from vixformer.commands.look import attentions, models, overview, recipes, runs, show
 from vixformer.commands.report import report
 from vixformer.commands.search import search_command
+from vixformer.commands.serve import serve
 from vixformer.commands.train import compare, train
 from vixformer.registry import pick
 from vixformer.terminal import say
@@ -26,6 +27,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "bench": bench,
     "advise": advise,
     "report": report,
+    "serve": serve,
     "runs": runs,
     "recipes": recipes,
     "data": data,

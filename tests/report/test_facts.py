@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.report.conftest import ATTENTIONS, RELU
+from tests.conftest import ATTENTIONS, RELU
 from vixformer.attention.layout import parse
 from vixformer.report.facts import Layout, layout_of, read_groups
 from vixformer.report.figures import all_figures

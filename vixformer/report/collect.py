@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from vixformer.registry import unknown
-from vixformer.report.facts import find_runs, read_groups
+from vixformer.report.facts import find_runs, some_groups
 from vixformer.report.figures import all_figures
+from vixformer.report.figures.learning import running
 from vixformer.report.figures.measured import benched, histogram
 from vixformer.report.page import Report
 from vixformer.report.pictures import all_pictures
@@ -28,13 +29,18 @@ def collect(
     title: str = "vixformer report",
     tell: Callable[[str], None] = lambda _: None,
     only: str = "",
+    live: bool = False,
 ) -> Report:
+    """Live: there may be nothing finished yet, and pictures, which take seconds, are left out."""
     folders = [path for path in paths if path.suffix != ".json"]
-    groups = read_groups(folders) if folders else []
     found = find_runs(folders)
+    groups = some_groups(found, folders) if folders and not live else found.groups
     tell("drawing")
-    figures = all_figures(groups)
+    now = running(found.unfinished)
+    figures = [*([now] if now else []), *all_figures(groups)]
     figures += [figure for name, bench in benches.items() if (figure := benched(bench, f"bench-{name}")) is not None]
+    if live:
+        return Report(groups, figures, (), found.unfinished, found.damaged, (), command, title)
     tell("looking at data and models")
     without: list[str] = []
     for data in dict.fromkeys(group.data for group in groups):

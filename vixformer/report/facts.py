@@ -41,7 +41,7 @@ class Group:
 
     @property
     def attention(self) -> str:
-        return self.first["attention"]
+        return self.first.get("attention", self.runs[0].recipe.model.attention)
 
     @property
     def data(self) -> str:
@@ -101,17 +101,10 @@ def layout_of(layers: Sequence[Any]) -> Layout | None:
 
 
 @dataclass(frozen=True)
-class Unfinished:
-    name: str
-    epochs: int
-    of: int
-
-
-@dataclass(frozen=True)
 class Found:
     groups: list[Group]
     """In the order of their names."""
-    unfinished: list[Unfinished]
+    unfinished: list[Run]
     damaged: list[str]
     """A sentence for each run that cannot be read."""
 
@@ -127,7 +120,6 @@ def find_runs(folders: Iterable[Path]) -> Found:
                 runs.append(read_run(path.parent))
             except ValueError as error:
                 damaged.append(str(error))
-    unfinished = [Unfinished(run.folder.name, len(run.history()), run.recipe.train.epochs) for run in runs if run.summary is None]
     found: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         if run.summary is not None:
@@ -135,13 +127,15 @@ def find_runs(folders: Iterable[Path]) -> Found:
     names = [name for name, _ in found]
     labels = {key: key[0] if names.count(key[0]) == 1 else f"{key[0]} ({_what(group[0])})" for key, group in found.items()}
     groups = [Group(labels[key], tuple(sorted(group, key=lambda run: run.recipe.train.seed))) for key, group in found.items()]
-    return Found(sorted(groups, key=lambda group: group.name), unfinished, damaged)
+    return Found(sorted(groups, key=lambda group: group.name), [run for run in runs if run.summary is None], damaged)
 
 
 def read_groups(folders: Iterable[Path]) -> list[Group]:
+    return some_groups(find_runs(folders := list(folders)), folders)
+
+
+def some_groups(found: Found, folders: Sequence[Path]) -> list[Group]:
     """Those with a finished run, of which there must be one."""
-    folders = list(folders)
-    found = find_runs(folders)
     if not found.groups:
         why = f": {found.damaged[0]}" if found.damaged else f"; {len(found.unfinished)} are not finished" if found.unfinished else ""
         raise ValueError(f"there is no finished run in {', '.join(map(str, folders)) or 'what was given'}{why}")

@@ -12,14 +12,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from vixformer.report.facts import Group, Unfinished
+from vixformer.report.facts import Group
 from vixformer.report.figures import Figure
 from vixformer.report.pictures import Picture
 from vixformer.report.sentences import sentences
 from vixformer.report.table import TEXT, columns
+from vixformer.results.runs import Run
 from vixformer.version import __version__
 
 SECTIONS = {
+    "Now training": ("running",),
     "Overview": ("pareto", "bubbles"),
     "Layouts": ("layouts", "best-layouts", "kernels", "features", "times"),
     "Learning": ("curves",),
@@ -29,7 +31,7 @@ SECTIONS = {
     "Where models look": ("attention", "heads"),
     "Data": ("channels", "augmentation", "patches"),
 }
-WIDE = ("curves", "features", "times", "attention")
+WIDE = ("curves", "running", "features", "times", "attention")
 MOST_REPORTS = 12
 
 
@@ -40,7 +42,7 @@ class Report:
     groups: Sequence[Group]
     figures: Sequence[Figure] = ()
     pictures: Sequence[Picture] = ()
-    unfinished: Sequence[Unfinished] = ()
+    unfinished: Sequence[Run] = ()
     damaged: Sequence[str] = ()
     """A sentence for each run that could not be read."""
     without: Sequence[str] = ()
@@ -107,7 +109,7 @@ class Report:
         if self.without:
             notes.append(f"No pictures of {', '.join(self.without)}: the images are not here. VIX_DATA says where they are.")
         notes += [f"Left out: {what}." for what in self.damaged]
-        notes += [f"Not finished: {run.name}, {run.epochs} of {run.of} epochs." for run in self.unfinished]
+        notes += [f"Not finished: {run.folder.name}, {len(run.history())} of {run.recipe.train.epochs} epochs." for run in self.unfinished]
         return notes
 
     def _reports(self) -> dict[str, Any]:
@@ -150,8 +152,8 @@ def bundle() -> str:
     return vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]
 
 
-def asset(name: str) -> str:
-    return (files("vixformer.report") / "page" / name).read_text()
+def asset(name: str, package: str = "vixformer.report") -> str:
+    return (files(package) / "page" / name).read_text()
 
 
 def write(report: Report, path: Path) -> None:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 import altair as alt
 
 from vixformer.report.facts import Group
 from vixformer.report.figures.base import Figure, figure, inline, sized
+from vixformer.results.runs import Run
 
 AVERAGES = ("accuracy", "macro avg", "weighted avg")
 """Lines of a class report that are no classes."""
 MOST_CLASSES, MOST_MATRICES = 20, 8
+
+
+def running(runs: Sequence[Run]) -> Figure | None:
+    """The curves of runs that are not finished, each by itself."""
+    found = curves([Group(run.folder.name, (run,)) for run in runs])
+    return None if found is None else replace(found, name="running", title="Runs that are not finished", says="As far as they have come.")
 
 
 @figure

@@ -1,0 +1,123 @@
+"""Trained models, loaded when they are first asked for and put away when memory runs out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image, ImageOps
+
+from vixformer.backbones.base import CONFIG_FILE, WEIGHTS_FILE, from_pretrained
+from vixformer.data.preprocess import PREPROCESSING_FILE, Preprocessing
+from vixformer.report.facts import find_runs
+from vixformer.report.maps import looks, overlay
+from vixformer.results.runs import BEST
+
+MAP_SIDE = 168
+
+
+@dataclass(frozen=True)
+class Known:
+    """A model that can be asked."""
+
+    name: str
+    folder: Path
+    data: str
+    attention: str
+    top1: float
+    preprocessing: Preprocessing
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Guess:
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    model: str
+    top: tuple[Guess, ...]
+    milliseconds: float
+    """The model alone, for one image."""
+    maps: dict[str, Image.Image]
+    """Of the last layer, and rolled out over all; none where the model has no map."""
+
+
+class Models:
+    """By the name of their run: what a request says is looked up here, and never becomes a path."""
+
+    def __init__(self, folders: list[Path], most_bytes: int) -> None:
+        self.folders, self.most_bytes = folders, most_bytes
+        self.loaded: OrderedDict[str, Any] = OrderedDict()
+        self.lock = threading.Lock()
+        """One image at a time goes through a model: torch uses all cores for it."""
+        self._known: dict[str, Known] = {}
+
+    def known(self) -> dict[str, Known]:
+        """The first seed of every finished run that has its weights, best first."""
+        found: list[Known] = []
+        for group in find_runs(self.folders).groups:
+            folder = group.runs[0].folder / BEST
+            if not all((folder / name).exists() for name in (CONFIG_FILE, WEIGHTS_FILE, PREPROCESSING_FILE)):
+                continue
+            name = group.runs[0].folder.name
+            known = self._known.get(name)
+            if known is None:
+                try:
+                    preprocessing = Preprocessing.load(folder)
+                except ValueError:
+                    continue
+                size = (folder / WEIGHTS_FILE).stat().st_size
+                known = Known(name, folder, group.data, group.attention, group.values("test_top1")[0], preprocessing, size)
+            found.append(known)
+        self._known = {known.name: known for known in sorted(found, key=lambda known: (known.data, -known.top1))}
+        return self._known
+
+    def get(self, name: str) -> Known:
+        found = self._known.get(name) or self.known().get(name)
+        if found is None:
+            raise KeyError(f'there is no model "{name[:80]}" here; /api/models lists them')
+        return found
+
+    def ask(self, name: str, picture: Image.Image, top: int = 5, maps: bool = True, invert: bool = False) -> Answer:
+        known = self.get(name)
+        prepare = known.preprocessing
+        shown = picture.convert("L" if prepare.channels == 1 else "RGB")
+        shown = ImageOps.invert(shown) if invert else shown
+        images = prepare([shown])
+        with self.lock, torch.inference_mode():
+            model = self._model(known)
+            model(images)  # the first call of a shape is not like the others
+            began = time.perf_counter()
+            logits = model(images)
+            milliseconds = 1e3 * (time.perf_counter() - began)
+            drawn = self._maps(model, images[0], shown) if maps else {}
+        values, order = logits.float().softmax(-1)[0].topk(min(top, logits.shape[-1]))
+        guesses = tuple(Guess(prepare.classes[i], p) for i, p in zip(order.tolist(), values.tolist(), strict=True))
+        return Answer(name, guesses, milliseconds, drawn)
+
+    def _model(self, known: Known) -> Any:
+        if known.name not in self.loaded:
+            if known.bytes > self.most_bytes:
+                raise MemoryError(f"{known.name} has {known.bytes / 2**20:.0f} MiB of weights; {self.most_bytes / 2**20:.0f} are allowed")
+            while self.loaded and sum(self.get(name).bytes for name in self.loaded) + known.bytes > self.most_bytes:
+                self.loaded.popitem(last=False)
+            self.loaded[known.name] = from_pretrained(known.folder)
+        self.loaded.move_to_end(known.name)
+        return self.loaded[known.name]
+
+    @staticmethod
+    def _maps(model: Any, image: torch.Tensor, picture: Image.Image) -> dict[str, Image.Image]:
+        try:
+            seen = looks(model, image)
+        except ValueError:  # too many tokens to draw
+            return {}
+        found = {"last layer": seen.mean, "rollout": seen.rollout}
+        return {name: overlay(picture, weights, MAP_SIDE) for name, weights in found.items() if weights is not None}

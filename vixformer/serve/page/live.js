@@ -1,0 +1,133 @@
+
+// --- runs that move
+
+let seen = null;
+async function refresh() {
+  try {
+    const { version } = await (await fetch("api/version")).json();
+    if (version !== seen) {
+      const found = await fetch("api/report");
+      if (!found.ok) throw new Error((await found.json()).detail ?? found.statusText);
+      const before = window.scrollY;
+      render(await found.json());
+      window.scrollTo(0, before);
+      seen = version;
+      await listModels();
+    }
+  } catch (problem) {
+    byId("state").hidden = false;
+    byId("state").className = "error";
+    byId("state").textContent = `The server does not answer (${problem.message}). This page goes on asking.`;
+    seen = null;
+  }
+  setTimeout(refresh, 3000);
+}
+
+// --- try it
+
+let picture = null, asked = 0;
+const state = (text, bad = false) => { byId("try-state").textContent = text; byId("try-state").className = bad ? "error" : "quiet"; };
+
+async function listModels() {
+  const models = await (await fetch("api/models")).json();
+  byId("try").hidden = models.length === 0;
+  byId("try-none").hidden = models.length > 0;
+  const chosen = new Set([...document.querySelectorAll("#models input:checked")].map((box) => box.value));
+  if (!chosen.size) {  // the best exact model, and the best other one of the same data
+    const first = models.find((m) => m.attention === "softmax") ?? models[0];
+    const other = models.find((m) => m.data === first?.data && m.attention !== "softmax");
+    for (const m of [first, other]) if (m) chosen.add(m.name);
+  }
+  const boxes = models.map((m) => make("label", {},
+    make("input", { type: "checkbox", value: m.name, checked: chosen.has(m.name), onchange: ready }),
+    ` ${m.name.replace(/-[0-9a-f]{12}$/, "")} `, make("span", { className: "quiet", textContent: `${m.test_top1.toFixed(1)} %, ${m.attention}` })));
+  byId("models").replaceChildren(byId("models").querySelector("legend"), ...boxes);
+  ready();
+}
+
+function picked() { return [...document.querySelectorAll("#models input:checked")].map((box) => box.value); }
+
+function ready() {
+  const names = picked();
+  byId("ask").disabled = !picture || !names.length || names.length > 8;
+  if (names.length > 8) state("At most eight models at a time.", true);
+  else if (!picture) state("Choose or draw a picture first.");
+  else if (!names.length) state("Choose a model.");
+  else state("");
+}
+
+function use(blob, ask = true) {
+  picture = blob;
+  const image = byId("shown");
+  if (image.src) URL.revokeObjectURL(image.src);
+  image.src = URL.createObjectURL(blob);
+  image.alt = "The picture to be classified";
+  image.hidden = false;
+  image.onerror = () => { image.hidden = true; };
+  ready();
+  if (ask && !byId("ask").disabled) question();
+}
+
+async function question() {
+  const mine = ++asked;
+  const query = new URLSearchParams(picked().map((name) => ["model", name]));
+  query.append("invert", byId("invert").checked);
+  state("Looking …");
+  byId("ask").disabled = true;
+  try {
+    const known = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/tiff"];
+    const kind = known.includes(picture.type) ? picture.type : "application/octet-stream";
+    const reply = await fetch(`api/predict?${query}`, { method: "POST", body: picture, headers: { "Content-Type": kind } });
+    const found = await reply.json();
+    if (mine !== asked) return;
+    if (!reply.ok) throw new Error(found.detail ?? reply.statusText);
+    show(found);
+    state("");
+  } catch (problem) {
+    if (mine !== asked) return;
+    byId("answers").replaceChildren();
+    state(problem.message, true);
+  }
+  byId("ask").disabled = false;
+}
+
+function show(found) {
+  byId("answers").replaceChildren(...found.answers.map((answer) => make("div", { className: "card" },
+    make("h3", { textContent: answer.model.replace(/-[0-9a-f]{12}$/, "") }),
+    ...answer.top.map((guess) => make("div", { className: "guess" },
+      make("span", { textContent: guess.label }), make("span", { textContent: `${(100 * guess.probability).toFixed(1)} %` }),
+      make("i", { style: `width:${100 * guess.probability}%`, attributes: { "aria-hidden": "true" } }))),
+    make("p", { className: "quiet", textContent: `${answer.milliseconds.toFixed(1)} ms for this image` }),
+    make("div", { className: "maps" }, ...Object.entries(answer.maps).map(([name, uri]) => make("figure", {},
+      make("img", { src: uri, alt: `Where the model looks: ${name}`, width: 112, height: 112 }), make("figcaption", { textContent: name })))),
+    ...(Object.keys(answer.maps).length ? [] : [make("p", { className: "quiet", textContent: "It has no attention map to draw." })]))));
+}
+
+const drop = byId("drop"), file = byId("file");
+drop.onclick = () => file.click();
+drop.onkeydown = (event) => { if (["Enter", " "].includes(event.key)) { event.preventDefault(); file.click(); } };
+file.onchange = () => { if (file.files[0]) use(file.files[0]); file.value = ""; };
+for (const kind of ["dragenter", "dragover"]) drop.addEventListener(kind, (event) => { event.preventDefault(); drop.classList.add("over"); });
+for (const kind of ["dragleave", "drop"]) drop.addEventListener(kind, () => drop.classList.remove("over"));
+drop.addEventListener("drop", (event) => { event.preventDefault(); const [one] = event.dataTransfer.files; if (one) use(one); });
+document.addEventListener("paste", (event) => {
+  const one = [...(event.clipboardData?.items ?? [])].find((item) => item.type.startsWith("image/"))?.getAsFile();
+  if (one) use(one);
+});
+byId("ask").onclick = question;
+byId("invert").onchange = () => picture && question();
+
+const canvas = byId("draw"), pen = canvas.getContext("2d");
+let drawing = false;
+function wipe() { pen.fillStyle = "#000"; pen.fillRect(0, 0, canvas.width, canvas.height); }
+function place(event) {
+  const box = canvas.getBoundingClientRect();
+  return [(event.clientX - box.left) * canvas.width / box.width, (event.clientY - box.top) * canvas.height / box.height];
+}
+Object.assign(pen, { lineWidth: 18, lineCap: "round", lineJoin: "round", strokeStyle: "#fff" });
+canvas.onpointerdown = (event) => { drawing = true; canvas.setPointerCapture(event.pointerId); pen.beginPath(); pen.moveTo(...place(event)); };
+canvas.onpointermove = (event) => { if (drawing) { pen.lineTo(...place(event)); pen.stroke(); } };
+canvas.onpointerup = () => { drawing = false; canvas.toBlob((blob) => use(blob), "image/png"); };
+byId("clear").onclick = wipe;
+wipe();
+refresh();
