@@ -187,7 +187,7 @@ def test_nothing_that_the_schema_allows_breaks_it(served: Served) -> None:
 
     calls: list[str] = []
     for result in schema.get_all_operations():
-        operation = result.ok()
+        operation: Any = result.ok()  # pyright: ignore[reportAttributeAccessIssue]
 
         @settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))  # pyright: ignore[reportArgumentType]
         @given(case=operation.as_strategy())
