@@ -10,7 +10,9 @@ from vixformer.commands.advise import advise
 from vixformer.commands.bench import bench
 from vixformer.commands.convert import convert
 from vixformer.commands.data import data
+from vixformer.commands.export import export
 from vixformer.commands.look import attentions, models, overview, recipes, runs, show
+from vixformer.commands.predict import predict
 from vixformer.commands.report import report
 from vixformer.commands.search import search_command
 from vixformer.commands.serve import serve
@@ -26,6 +28,8 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "convert": convert,
     "bench": bench,
     "advise": advise,
+    "predict": predict,
+    "export": export,
     "report": report,
     "serve": serve,
     "runs": runs,

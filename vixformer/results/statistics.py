@@ -57,6 +57,8 @@ def difference(a: Sequence[float], b: Sequence[float], images: int | None = None
     return Difference(mean, float(student.ppf(0.975, freedom)) * math.sqrt(va + vb))
 
 
+SMALL = 2.0
+"""Points: only an interval at most so wide either way can show that there is no difference."""
 Says = Literal["above", "not above", "not below", "equal"]
 
 
@@ -77,7 +79,9 @@ class Claim:
             return "one seed says so" if (mean > 0) == (self.says in ("above", "not below")) else "one seed says otherwise"
         against = {"above": (-1,), "not above": (1,), "not below": (-1,), "equal": (1, -1)}[self.says]
         if sign == 0:
-            return "is within noise" if self.says == "above" else "no difference found"
+            if self.says == "above":
+                return "is within noise"
+            return "no difference found" if half <= SMALL else "cannot be told, the interval is too wide"
         if not self.found.over_seeds:
             return "one seed says otherwise" if sign in against else "one seed says so"
         return "does not hold" if sign in against else "holds"

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from PIL import Image, ImageOps
 
-from vixformer.backbones.base import CONFIG_FILE, WEIGHTS_FILE, from_pretrained
+from vixformer.backbones.base import CONFIG_FILE, WEIGHTS_FILE
 from vixformer.data.preprocess import PREPROCESSING_FILE, Preprocessing
 from vixformer.report.facts import find_runs
 from vixformer.report.maps import looks, overlay
+from vixformer.results.predictor import Guess, Predictor
 from vixformer.results.runs import BEST
 
 MAP_SIDE = 168
@@ -35,12 +36,6 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Guess:
-    label: str
-    probability: float
-
-
-@dataclass(frozen=True)
 class Answer:
     model: str
     top: tuple[Guess, ...]
@@ -55,7 +50,7 @@ class Models:
 
     def __init__(self, folders: list[Path], most_bytes: int) -> None:
         self.folders, self.most_bytes = folders, most_bytes
-        self.loaded: OrderedDict[str, Any] = OrderedDict()
+        self.loaded: OrderedDict[str, Predictor] = OrderedDict()
         self.lock = threading.Lock()
         """One image at a time goes through a model: torch uses all cores for it."""
         self._known: dict[str, Known] = {}
@@ -92,24 +87,22 @@ class Models:
         shown = picture.convert("L" if prepare.channels == 1 else "RGB")
         shown = ImageOps.invert(shown) if invert else shown
         images = prepare([shown])
-        with self.lock, torch.inference_mode():
-            model = self._model(known)
-            model(images)  # the first call of a shape is not like the others
+        with self.lock:
+            predictor = self._predictor(known)
+            predictor.logits(images)  # the first call of a shape is not like the others
             began = time.perf_counter()
-            logits = model(images)
+            logits = predictor.logits(images)
             milliseconds = 1e3 * (time.perf_counter() - began)
-            drawn = self._maps(model, images[0], shown) if maps else {}
-        values, order = logits.float().softmax(-1)[0].topk(min(top, logits.shape[-1]))
-        guesses = tuple(Guess(prepare.classes[i], p) for i, p in zip(order.tolist(), values.tolist(), strict=True))
-        return Answer(name, guesses, milliseconds, drawn)
+            drawn = self._maps(predictor.model, images[0], shown) if maps else {}
+        return Answer(name, predictor.guesses(logits, top)[0], milliseconds, drawn)
 
-    def _model(self, known: Known) -> Any:
+    def _predictor(self, known: Known) -> Predictor:
         if known.name not in self.loaded:
             if known.bytes > self.most_bytes:
                 raise MemoryError(f"{known.name} has {known.bytes / 2**20:.0f} MiB of weights; {self.most_bytes / 2**20:.0f} are allowed")
             while self.loaded and sum(self.get(name).bytes for name in self.loaded) + known.bytes > self.most_bytes:
                 self.loaded.popitem(last=False)
-            self.loaded[known.name] = from_pretrained(known.folder)
+            self.loaded[known.name] = Predictor.load(known.folder)
         self.loaded.move_to_end(known.name)
         return self.loaded[known.name]
 

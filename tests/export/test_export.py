@@ -1,0 +1,155 @@
+"""`vix export` and `vix predict`: files for other programs that say what the model says."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import vixformer as vix
+from tests.data.test_pictures import encoded
+from vixformer.attention.kernels.base import Kernel
+from vixformer.cli import main
+from vixformer.data.mini import FashionMini
+from vixformer.data.preprocess import Preprocessing
+from vixformer.export.check import export
+from vixformer.export.formats import onnx_session
+from vixformer.measure.overview import every_attention
+from vixformer.report.pictures import image_of
+from vixformer.results.predictor import Predictor
+
+SMALL = {"img_size": 16, "patch_size": 4, "num_classes": 10, "embed_dim": 32, "depth": 2, "num_heads": 4}
+PREPARE = Preprocessing(classes=tuple("abcdefghij"), channels=3, stored=(16, 16), size=(16, 16), mean=(0.5,), std=(0.25,))
+
+
+def exported(model: Any, forms: list[str], out: Path, prepare: Preprocessing = PREPARE) -> dict[str, float]:
+    found = export(Predictor(model.eval(), prepare), forms, out, None, dynamic_batch=True, batch=3, tested=0)
+    return {e.form: e.difference for e in found}
+
+
+def test_a_run_becomes_files_that_agree(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = next(runs.glob("mixed-seed0*"))
+    main(["export", str(run), "--format", "onnx,torch,int8", "--dynamic-batch", "--out", str(tmp_path)])
+    said = capsys.readouterr().out
+    assert "fashion-mini, validation part" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model-int8.onnx", "model.onnx", "model.pt2", "preprocessing.json"]
+    images = FashionMini(Path()).read("test")
+    predictor = Predictor.load(run)
+    pixels = images.pixels[:500]
+    wanted = predictor.logits(predictor.preprocessing.batch(pixels))
+    torch.testing.assert_close(onnx_session(tmp_path / "model.onnx")(pixels), wanted, atol=1e-4, rtol=0)
+    torch.testing.assert_close(torch.export.load(tmp_path / "model.pt2").module()(pixels), wanted, atol=1e-4, rtol=0)
+    small = onnx_session(tmp_path / "model-int8.onnx")(pixels)
+    accuracy = [float((logits.argmax(-1) == images.labels[:500]).float().mean()) for logits in (wanted, small)]
+    assert abs(accuracy[0] - accuracy[1]) <= 0.02
+    assert (tmp_path / "model-int8.onnx").stat().st_size < (tmp_path / "model.onnx").stat().st_size
+    import onnx
+
+    notes = {entry.key: entry.value for entry in onnx.load(tmp_path / "model.onnx").metadata_props}
+    assert json.loads(notes["classes"]) == list(predictor.preprocessing.classes)
+
+
+@pytest.mark.parametrize("attention", ["nystrom(landmarks=4)", "fourier"])
+def test_mechanisms_become_onnx(attention: str, tmp_path: Path) -> None:
+    """All of them with all backbones: `make test-slow`."""
+    found = exported(vix.create_model("vit", attention=attention, **SMALL), ["onnx", "torch"], tmp_path)
+    assert max(found.values()) <= 1e-4
+
+
+def test_resizing_goes_with_the_model(tmp_path: Path) -> None:
+    prepare = Preprocessing(classes=tuple("abcdefghij"), channels=3, stored=(12, 10), size=(16, 16), mean=(0.5,), std=(0.25,))
+    assert exported(vix.create_model("vit", **SMALL), ["torch", "onnx"], tmp_path, prepare)["onnx"] <= 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone", ["vit", "cct", "cvt", "levit", "pit"])
+@pytest.mark.parametrize("attention", every_attention())
+def test_every_backbone_with_every_mechanism(backbone: str, attention: str, tmp_path: Path) -> None:
+    try:
+        model: Any = vix.create_model(backbone, attention=attention, num_classes=10, **({} if backbone != "vit" else {"img_size": 32}))
+    except ValueError as error:
+        pytest.skip(str(error))
+    height, width = model.img_size
+    prepare = Preprocessing(
+        classes=PREPARE.classes, channels=model.config.in_chans, stored=(height, width), size=(height, width), mean=(0.5,), std=(0.25,)
+    )
+    assert max(exported(model, ["onnx", "torch"], tmp_path, prepare).values()) <= 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", sorted(Kernel.members))
+def test_every_kernel(kernel: str, tmp_path: Path) -> None:
+    model = vix.create_model("vit", attention=f"performer(kernel={kernel})", **SMALL)
+    assert max(exported(model, ["onnx", "torch"], tmp_path).values()) <= 1e-4
+
+
+@pytest.mark.slow
+def test_a_compiled_package(tmp_path: Path) -> None:
+    assert exported(vix.create_model("vit", attention="performer(kernel=relu)", **SMALL), ["aot"], tmp_path)["aot"] <= 1e-4
+
+
+def test_what_cannot_be_exported_is_a_sentence(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = str(next(runs.glob("exact-seed0*")))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    (tmp_path / "empty").mkdir()
+    for args, says in (
+        ([], "which model?"),
+        ([run, "--format", "tflite"], "--format takes onnx, torch, aot, int8"),
+        ([str(tmp_path / "empty")], "has no model"),
+        ([run, "--format", "aot", "--out", str(tmp_path / "out")], "there is no C++ compiler"),
+        ([run, "--batch", "0"], "batch"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["export", *args])
+        assert says in capsys.readouterr().err
+
+
+def test_pictures_of_any_size_are_predicted(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = next(runs.glob("exact-seed0*"))
+    predictor = Predictor.load(run)
+    images = FashionMini(Path()).read("test")
+    wanted = predictor.logits(predictor.preprocessing.batch(images.pixels[:70])).argmax(-1)
+    for i in range(70):
+        image_of(images.pixels[i]).resize((56, 56), Image.Resampling.NEAREST).save(tmp_path / f"{i:02}.png")
+    main(["predict", str(run), str(tmp_path), "--json", "--top", "2", "--attention-map", str(tmp_path / "maps")])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    same = sum(line["top"][0]["label"] == images.classes[label] for line, label in zip(lines, wanted, strict=True))
+    assert same >= 60  # making them smaller again blurs them, and the model is hardly trained
+    assert all(len(line["top"]) == 2 for line in lines)
+    with Image.open(tmp_path / "maps" / "00-attention.png") as sheet:
+        assert sheet.size == (3 * 98 - 2, 2 * 98 - 2)
+
+
+def test_a_picture_from_standard_input_and_broken_ones(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = str(next(runs.glob("exact-seed0*")))
+    data = encoded(Image.fromarray(np.zeros((40, 30, 3), np.uint8)))
+    monkeypatch.setattr(sys, "stdin", type("Standard", (), {"buffer": io.BytesIO(data)}))
+    main(["predict", run, "-", "--json"])
+    assert json.loads(capsys.readouterr().out)["image"] == "-"
+    (tmp_path / "good.png").write_bytes(data)
+    (tmp_path / "bad.png").write_bytes(data[:60])
+    with pytest.raises(SystemExit):
+        main(["predict", run, str(tmp_path), "--json"])
+    said = capsys.readouterr()
+    assert json.loads(said.out)["image"].endswith("good.png")
+    assert "bad.png is no image that can be read" in said.err
+    assert "1 of 2 images could not be read" in said.err
+    for args, says in (
+        ([run], "which images?"),
+        ([run, "nowhere.png"], "nowhere.png is not there"),
+        ([run, str(tmp_path / "x"), "--top", "0"], "top"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["predict", *args])
+        assert says in capsys.readouterr().err

@@ -1,0 +1,98 @@
+"""`vix predict`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import PositiveInt
+
+from vixformer.commands.flags import split_flags
+from vixformer.terminal import read, say, table
+
+BATCH = 64
+SHEET_SIDE = 96
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    top: PositiveInt = 5
+    attention_map: Path | None = None
+
+
+def predict(args: Sequence[str]) -> None:
+    """MODEL IMAGES... | FOLDER | - [--top 5] [--json] [--attention-map DIR]: what a trained model takes pictures for; - reads one from standard input"""  # noqa: E501
+    as_json = "--json" in args
+    words, flags = split_flags([arg for arg in args if arg != "--json"])
+    options: Options = read(Options, flags, "predict")
+    if len(words) < 2:
+        raise ValueError('which model, and which images? write "vix predict runs/RUN picture.jpg"')
+    from vixformer.results.predictor import Predictor
+
+    predictor, files = Predictor.load(words[0]), list(_files(words[1:]))
+    if options.attention_map is not None:
+        options.attention_map.mkdir(parents=True, exist_ok=True)
+    broken, began, seen = 0, time.perf_counter(), 0
+    rows: list[tuple[str, ...]] = []
+    for start in range(0, len(files), BATCH):
+        pictures = []
+        for name, source in files[start : start + BATCH]:
+            try:
+                pictures.append((name, _open(name, source, predictor.preprocessing.channels)))
+            except (ValueError, OSError) as error:
+                broken += 1
+                print(f"vix: {error}", file=sys.stderr)
+        if not pictures:
+            continue
+        seen += len(pictures)
+        for (name, picture), guesses in zip(pictures, predictor([picture for _, picture in pictures], options.top), strict=True):
+            if as_json:
+                print(json.dumps({"image": name, "top": [{"label": g.label, "probability": round(g.probability, 6)} for g in guesses]}))
+            else:
+                rows.append((name, *(f"{g.label} {g.probability:.1%}" for g in guesses)))
+            if options.attention_map is not None:
+                _draw(predictor, picture, options.attention_map / f"{Path(name).stem}-attention.png")
+    if rows:
+        table(("image", *(f"{i + 1}." for i in range(len(rows[0]) - 1))), rows)
+    seconds = time.perf_counter() - began
+    print(f"{seen} images in {seconds:.1f} s, {seen / max(seconds, 1e-9):.0f} a second", file=sys.stderr)
+    if options.attention_map is not None and seen:
+        say(f"attention maps are in {options.attention_map}")
+    if broken:
+        raise ValueError(f"{broken} of {len(files)} images could not be read; the others are above")
+
+
+def _files(words: Sequence[str]) -> Iterator[tuple[str, Path | bytes]]:
+    from vixformer.data.folder import ENDINGS
+
+    for word in words:
+        path = Path(word)
+        if word == "-":
+            yield "-", sys.stdin.buffer.read()
+        elif path.is_dir():
+            found = sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS)
+            if not found:
+                raise ValueError(f"{path} has no images in it ({', '.join(sorted(ENDINGS))})")
+            yield from ((str(file), file) for file in found)
+        else:
+            yield word, path
+
+
+def _open(name: str, source: Path | bytes, channels: int) -> Any:
+    from vixformer.data.picture import open_picture
+
+    try:
+        return open_picture(source, channels, name)
+    except FileNotFoundError:
+        raise ValueError(f"{name} is not there") from None
+
+
+def _draw(predictor: Any, picture: Any, path: Path) -> None:
+    from vixformer.report.maps import looks, sheet
+
+    sheet(picture, looks(predictor.model, predictor.preprocessing([picture])[0]), SHEET_SIDE).save(path)

@@ -1,0 +1,1 @@
+"""Trained models for other programs: ONNX, torch.export programs, AOTInductor packages, and eight-bit weights."""

@@ -1,0 +1,87 @@
+"""Whether what was exported still says what the model says, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vixformer.data.base import Images
+from vixformer.data.split import fraction
+from vixformer.export.formats import FILES, WRITERS, Run
+from vixformer.export.shipped import Shipped
+from vixformer.measure.latency import interleaved
+from vixformer.results.predictor import Predictor
+
+COMPARED = 64
+"""Images that outputs are compared on."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    form: str
+    path: Path | None
+    """None: the model as it is, in torch."""
+    megabytes: float
+    difference: float
+    """The largest of all logits of all compared images."""
+    milliseconds: float
+    top1: float | None
+    """Per cent of the images it was tested on."""
+
+
+def export(
+    predictor: Predictor, forms: Sequence[str], out: Path, images: Images | None, dynamic_batch: bool, batch: int, tested: int
+) -> list[Exported]:
+    """First the model in torch, then every format, all timed in turn. Without images noise takes their place, and there is no accuracy."""
+    prepare = predictor.preprocessing
+    shipped = Shipped(predictor)
+    pixels = _pixels(images, prepare, max(COMPARED, batch))
+    example = pixels[:batch]
+    runs: dict[str, Run] = {"eager": _eager(shipped)}
+    for form in forms:
+        try:
+            runs[form] = WRITERS[form](shipped, example, out / FILES[form], dynamic_batch, prepare)
+        except (ValueError, OSError):
+            raise
+        except Exception as error:  # exporters raise whatever their parts raise
+            reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise ValueError(f"this model cannot become {form}: {reason[:300]}") from error
+    prepare.save(out)
+    times = interleaved({form: lambda run=run: run(example) for form, run in runs.items()}, seconds=1.0 * len(runs), least=10)
+    chosen = None if images is None else images.take(fraction(images.labels, min(1.0, tested / len(images)), 0))
+    found = []
+    for form, run in runs.items():
+        path = None if form == "eager" else out / FILES[form]
+        size = sum(t.numel() * t.element_size() for t in shipped.state_dict().values()) if path is None else path.stat().st_size
+        difference = max(float((run(part) - runs["eager"](part)).abs().max()) for part in pixels.split(batch) if len(part) == batch)
+        found.append(Exported(form, path, size / 2**20, difference, times[form].min, None if chosen is None else _top1(run, chosen, batch)))
+    return found
+
+
+def _eager(shipped: Shipped) -> Run:
+    def run(pixels: Tensor) -> Tensor:
+        with torch.inference_mode():
+            return shipped(pixels)
+
+    return run
+
+
+def _pixels(images: Images | None, prepare: Any, count: int) -> Tensor:
+    if images is None:
+        return torch.randint(256, (count, prepare.channels, *prepare.stored), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    index = torch.linspace(0, len(images) - 1, count).long()
+    return images.pixels[images.rows[index]].clone()
+
+
+def _top1(run: Run, images: Images, batch: int) -> float:
+    right = 0
+    whole = len(images) // batch * batch  # what was exported for one size of batch takes no other
+    for index in torch.arange(whole).split(batch):
+        guesses = run(images.pixels[images.rows[index]].clone()).argmax(-1)
+        right += int((guesses == images.labels[index]).sum())
+    return 100 * right / max(whole, 1)

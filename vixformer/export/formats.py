@@ -1,0 +1,137 @@
+"""One function a format: it writes the file and returns what runs it, pixels in and logits out."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vixformer.data.preprocess import Preprocessing
+from vixformer.export.shipped import Shipped, program
+
+Run = Callable[[Tensor], Tensor]
+OPSET = 20
+
+
+def to_torch(shipped: Shipped, example: Tensor, path: Path, dynamic_batch: bool, _: Preprocessing) -> Run:
+    """`torch.export.load(path).module()(pixels)`; neither vixformer nor Python code of ours is needed."""
+    with _whole(path) as part, _quiet():
+        torch.export.save(program(shipped, example, dynamic_batch), part)
+    return _no_grad(torch.export.load(path).module())
+
+
+def to_aot(shipped: Shipped, example: Tensor, path: Path, dynamic_batch: bool, _: Preprocessing) -> Run:
+    """Compiled for this machine: `torch._inductor.aoti_load_package(path)(pixels)`."""
+    if shutil.which(os.environ.get("CXX", "c++")) is None:
+        raise ValueError("an AOTInductor package is compiled, and there is no C++ compiler here: install one, or set CXX")
+    from torch._inductor import aoti_compile_and_package, aoti_load_package
+
+    with _whole(path) as part, _quiet():
+        aoti_compile_and_package(program(shipped, example, dynamic_batch), package_path=str(part))
+    loaded: Any = aoti_load_package(str(path))
+    return _no_grad(loaded)
+
+
+def to_onnx(shipped: Shipped, example: Tensor, path: Path, dynamic_batch: bool, preprocessing: Preprocessing) -> Run:
+    """One file; its metadata has the classes."""
+    _need("onnxscript", "onnxruntime")
+    with _whole(path) as part:
+        with _quiet():
+            made: Any = torch.onnx.export(
+                program(shipped, example, dynamic_batch), dynamo=True, opset_version=OPSET, input_names=["pixels"], output_names=["logits"]
+            )
+        proto = made.model_proto
+        for key, value in {**asdict(preprocessing), "made_by": "vixformer"}.items():
+            entry = proto.metadata_props.add()
+            entry.key, entry.value = key, value if isinstance(value, str) else json.dumps(value)
+        part.write_bytes(proto.SerializeToString())
+    return onnx_session(path)
+
+
+def to_int8(shipped: Shipped, example: Tensor, path: Path, dynamic_batch: bool, preprocessing: Preprocessing) -> Run:
+    """Weights of eight bits, unsigned: signed ones overflow where the processor has no VNNI. Activations are quantised as they come."""
+    _need("onnxscript", "onnxruntime")
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "whole.onnx"
+        to_onnx(shipped, example, whole, dynamic_batch, preprocessing)
+        proto = onnx.load(whole)
+        del proto.graph.value_info[:]  # shapes that the quantiser would hold against weights it has turned
+        onnx.save(proto, whole)
+        with _whole(path) as part, _quiet():
+            quantize_dynamic(whole, part, weight_type=QuantType.QUInt8, op_types_to_quantize=["MatMul", "Gemm"], per_channel=True)
+    return onnx_session(path)
+
+
+WRITERS: dict[str, Callable[[Shipped, Tensor, Path, bool, Preprocessing], Run]] = {
+    "onnx": to_onnx,
+    "torch": to_torch,
+    "aot": to_aot,
+    "int8": to_int8,
+}
+FILES = {"onnx": "model.onnx", "torch": "model.pt2", "aot": "model-aot.pt2", "int8": "model-int8.onnx"}
+
+
+def onnx_session(path: Path) -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return lambda pixels: torch.from_numpy(session.run(None, {name: pixels.numpy()})[0])
+
+
+def _need(*modules: str) -> None:
+    for module in modules:
+        try:
+            __import__(module)
+        except ImportError:
+            raise ValueError(f'this format needs {module}: pip install "vixformer[export]"') from None
+
+
+def _no_grad(run: Run) -> Run:
+    def call(pixels: Tensor) -> Tensor:
+        with torch.no_grad():
+            return run(pixels)
+
+    return call
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A file to write to that takes the place of `path` when it is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"part-{path.name}")  # torch insists on the ending
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Exporters print how they are getting on, and warn of what they deprecate in themselves."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

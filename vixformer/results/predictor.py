@@ -1,0 +1,55 @@
+"""A trained model and what it needs to be asked: pictures in, classes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from vixformer.backbones.base import CONFIG_FILE, from_pretrained
+from vixformer.data.preprocess import Preprocessing
+from vixformer.results.runs import BEST
+
+
+@dataclass(frozen=True)
+class Guess:
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Predictor:
+    model: Any
+    preprocessing: Preprocessing
+
+    @staticmethod
+    def load(folder: str | Path) -> Predictor:
+        """Of a run, its best epoch; or of a folder that `save_pretrained` and `Preprocessing.save` wrote."""
+        folder = model_folder(folder)
+        return Predictor(from_pretrained(folder), Preprocessing.load(folder))
+
+    @torch.inference_mode()
+    def logits(self, images: Tensor) -> Tensor:
+        return self.model(images.to(next(self.model.parameters()).device)).float().cpu()
+
+    def __call__(self, pictures: Sequence[Image.Image], top: int = 5) -> list[tuple[Guess, ...]]:
+        return self.guesses(self.logits(self.preprocessing(pictures)), top)
+
+    def guesses(self, logits: Tensor, top: int = 5) -> list[tuple[Guess, ...]]:
+        values, order = logits.softmax(-1).topk(min(top, logits.shape[-1]))
+        classes = self.preprocessing.classes
+        rows = zip(order.tolist(), values.tolist(), strict=True)
+        return [tuple(Guess(classes[i], p) for i, p in zip(row, shares, strict=True)) for row, shares in rows]
+
+
+def model_folder(folder: str | Path) -> Path:
+    folder = Path(folder)
+    for place in (folder / BEST, folder):
+        if (place / CONFIG_FILE).exists():
+            return place
+    raise ValueError(f"{folder} has no model: give a run folder, or a folder with {CONFIG_FILE} and its weights")
