@@ -35,6 +35,7 @@ from vixformer.training.optim import learning_rate, make_optimizer
 from vixformer.training.parts import load_parts, pick_device
 from vixformer.training.start import Start, parent_model, parent_of, start
 from vixformer.training.state import State
+from vixformer.training.summary import prefixed, summarise
 
 CHECKPOINT_SECONDS = 60.0
 MOST_RETREATS = 5
@@ -148,7 +149,7 @@ class _Run:
         def judge(candidate: Any) -> dict[str, float]:
             loaders = {"val": self.parts.val, "test": self.parts.test}
             scores = {name: self._evaluate(loader, candidate) for name, loader in loaders.items() if loader is not None}
-            return {key: value for name, score in scores.items() for key, value in _prefixed(name, score).items()}
+            return {key: value for name, score in scores.items() for key, value in prefixed(name, score).items()}
 
         def taught(step: int, steps: int, error: float) -> None:
             self.observer.taught(step, steps, error)
@@ -266,9 +267,9 @@ class _Run:
         }
         began = time.perf_counter()
         if self.parts.val is not None:
-            record |= _prefixed("val", self._evaluate(self.parts.val))
+            record |= prefixed("val", self._evaluate(self.parts.val))
         if train.track_test:
-            record |= _prefixed("test", self._evaluate(self.parts.test))
+            record |= prefixed("test", self._evaluate(self.parts.test))
         record["evaluation_seconds"] = time.perf_counter() - began
         record |= {name: whole(p).item() for name, p in state.model.named_parameters() if p.numel() == 1}  # learned scalars of a mechanism
         state.history.append(record)
@@ -288,33 +289,8 @@ class _Run:
         test_seconds = time.perf_counter() - began
         best = self._best_epoch() + 1
         chosen = history[best - 1] if best else self._beginning()
-        train_seconds = sum(r["seconds"] for r in history)
-        summary: dict[str, Any] = {
-            "attention": state.model.attention_expression(),
-            "data": self.recipe.data.name,
-            "seed": self.recipe.train.seed,
-            "train_images": len(self.parts.train.images),
-            "test_images": len(self.parts.test.images),
-            "epochs": len(history),
-            "best_epoch": best,
-            "monitor": self.recipe.train.monitor,
-            "stopped_early": len(history) < self.recipe.train.epochs,
-            "train_seconds": train_seconds,
-            "seconds_an_epoch": train_seconds / max(len(history), 1),
-            "ms_a_step": 1e3 * train_seconds / max(state.steps, 1),
-            "seconds_in_all": train_seconds + sum(r["evaluation_seconds"] for r in history),
-            "test_seconds": test_seconds,
-            **self._costs(),
-            "machine": machine(self.device),
-            **{f"val_{k}": chosen.get(f"val_{k}") for k in ("loss", "top1", "top5")},
-            **_prefixed("test", scores),
-            "per_class": scores.per_class(self.parts.classes),
-            "confusion": scores.confusion(len(self.parts.classes)),
-        }
-        if state.conversion is not None:
-            summary["conversion"] = state.conversion
-        if self.recipe.train.track_test and history:
-            summary |= {"test_max_top1": max(r["test_top1"] for r in history), "test_last_top1": history[-1]["test_top1"]}
+        summary = summarise(self.recipe, self.parts, state, scores, {"best_epoch": best, **chosen})
+        summary |= {"test_seconds": test_seconds, **self._costs(), "machine": machine(self.device)}
         if self.folder is not None:
             write_json(self.folder / SUMMARY, summary)
         for logger in self.loggers:
@@ -355,7 +331,7 @@ class _Run:
         """How good the model was before its first epoch, where it did not start from nothing."""
         if self.state.conversion is not None:
             return self.state.conversion["stages"][-1]
-        return {} if self.parts.val is None else _prefixed("val", self._evaluate(self.parts.val))
+        return {} if self.parts.val is None else prefixed("val", self._evaluate(self.parts.val))
 
     def _patience_is_over(self) -> bool:
         patience = self.recipe.train.patience
@@ -425,7 +401,3 @@ class Stopped(Exception):  # noqa: N818
 
 class NotFiniteError(ValueError):
     """A loss of NaN or infinity, and where it came from."""
-
-
-def _prefixed(prefix: str, scores: Scores) -> dict[str, float]:
-    return {f"{prefix}_loss": scores.loss, f"{prefix}_top1": scores.top1, f"{prefix}_top5": scores.top5}

@@ -1,0 +1,44 @@
+"""What is written down of a finished run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vixformer.config import Recipe
+from vixformer.measure.accuracy import Scores
+from vixformer.training.parts import Parts
+from vixformer.training.state import State
+
+
+def summarise(recipe: Recipe, parts: Parts, state: State, scores: Scores, chosen: dict[str, Any]) -> dict[str, Any]:
+    """`scores` are of the test set, `chosen` is the record of the epoch that validation chose."""
+    history = state.history
+    train_seconds = sum(r["seconds"] for r in history)
+    summary: dict[str, Any] = {
+        "attention": state.model.attention_expression(),
+        "data": recipe.data.name,
+        "seed": recipe.train.seed,
+        "train_images": len(parts.train.images),
+        "test_images": len(parts.test.images),
+        "epochs": len(history),
+        "best_epoch": chosen["best_epoch"],
+        "monitor": recipe.train.monitor,
+        "stopped_early": len(history) < recipe.train.epochs,
+        "train_seconds": train_seconds,
+        "seconds_an_epoch": train_seconds / max(len(history), 1),
+        "ms_a_step": 1e3 * train_seconds / max(state.steps, 1),
+        "seconds_in_all": train_seconds + sum(r["evaluation_seconds"] for r in history),
+        **{f"val_{k}": chosen.get(f"val_{k}") for k in ("loss", "top1", "top5")},
+        **prefixed("test", scores),
+        "per_class": scores.per_class(parts.classes),
+        "confusion": scores.confusion(len(parts.classes)),
+    }
+    if state.conversion is not None:
+        summary["conversion"] = state.conversion
+    if recipe.train.track_test and history:
+        summary |= {"test_max_top1": max(r["test_top1"] for r in history), "test_last_top1": history[-1]["test_top1"]}
+    return summary
+
+
+def prefixed(part: str, scores: Scores) -> dict[str, float]:
+    return {f"{part}_loss": scores.loss, f"{part}_top1": scores.top1, f"{part}_top5": scores.top5}
