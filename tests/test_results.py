@@ -97,6 +97,8 @@ def test_a_layout_run_with_one_kernel_only_is_no_answer_yet(monkeypatch: pytest.
 def test_what_a_claim_says_is_what_is_judged(says: Says, below: str, noise: str, above: str) -> None:
     assert [Claim("", Difference(mean, 1.0), says).verdict for mean in (-2.0, 0.5, 2.0)] == [below, noise, above]
     assert "one seed" in Claim("", Difference(1.0, None), says).verdict
+    wide = Claim("", Difference(0.5, 12.0), says).verdict
+    assert wide == (noise if says == "above" else "cannot be told, the interval is too wide")
 
 
 def test_one_run_has_the_noise_of_its_test_images() -> None:
