@@ -10,6 +10,7 @@ from vixformer.version import __version__
 if TYPE_CHECKING:
     from vixformer.conversion.published import from_timm
     from vixformer.conversion.swap import convert
+    from vixformer.export.hub import push_to_hub
     from vixformer.recipes import list_recipes, load_recipe
     from vixformer.training.loop import train
 
@@ -20,6 +21,7 @@ _LATER = {
     "list_recipes": "vixformer.recipes",
     "convert": "vixformer.conversion.swap",
     "from_timm": "vixformer.conversion.published",
+    "push_to_hub": "vixformer.export.hub",
 }
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "list_models",
     "list_recipes",
     "load_recipe",
+    "push_to_hub",
     "redraw",
     "train",
 ]

@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 
 from vixformer.cli import main
-from vixformer.report.facts import find_runs, read_groups
 from vixformer.report.maps import looks, overlay
 from vixformer.report.sentences import sentences
+from vixformer.results.groups import find_runs, read_groups
 from vixformer.results.runs import spread
 
 

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_model
 from torch import Tensor, nn
 from typing_extensions import Self
 
+from vixformer import hub
 from vixformer.attention.base import Core, Grid
 from vixformer.attention.layout import parse, print_layers
 from vixformer.attention.projection import Attention, Mixing
@@ -178,8 +179,8 @@ def mechanism_of(module: Attention | Mixing) -> Any:
 
 
 def from_pretrained(folder: str | Path) -> Backbone:
-    """The model stored in a folder by `save_pretrained`, in evaluation mode."""
-    folder = Path(folder)
+    """The model stored in a folder by `save_pretrained`, or on the Hugging Face hub as "owner/name", in evaluation mode."""
+    folder = hub.here(folder)
     try:
         values = json.loads((folder / CONFIG_FILE).read_text())
         name = values.pop("model")

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from vixformer.registry import unknown
-from vixformer.report.facts import find_runs, some_groups
 from vixformer.report.figures import all_figures
 from vixformer.report.figures.learning import running
 from vixformer.report.figures.measured import benched, histogram
 from vixformer.report.page import Report
 from vixformer.report.pictures import all_pictures
+from vixformer.results.groups import find_runs, some_groups
 from vixformer.training.parts import load_parts
 
 MOST_COUNTED = 2000

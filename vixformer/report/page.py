@@ -12,11 +12,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from vixformer.report.facts import Group
 from vixformer.report.figures import Figure
 from vixformer.report.pictures import Picture
 from vixformer.report.sentences import sentences
 from vixformer.report.table import TEXT, columns
+from vixformer.results.groups import Group
 from vixformer.results.runs import Run
 from vixformer.version import __version__
 

@@ -14,8 +14,8 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from vixformer.backbones.base import from_pretrained
-from vixformer.report.facts import Group
 from vixformer.report.maps import MOST_TOKENS, looks, overlay, sheet
+from vixformer.results.groups import Group
 from vixformer.results.runs import BEST
 from vixformer.training.parts import Parts, load_parts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
-from vixformer.report.facts import Group, Layout, twin
+from vixformer.results.groups import Group, Layout, twin
 from vixformer.results.statistics import Difference, difference
 
 PLACES = {"all": "everywhere", "alternate": "in every other layer", "first": "in the first half", "last": "in the second half"}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vixformer.report.facts import Group, twin
+from vixformer.results.groups import Group, twin
 
 TEXT = ("model", "data", "attention")
 

@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from vixformer import hub
 from vixformer.backbones.base import CONFIG_FILE, from_pretrained
 from vixformer.data.preprocess import Preprocessing
 from vixformer.results.runs import BEST
@@ -29,7 +30,7 @@ class Predictor:
 
     @staticmethod
     def load(folder: str | Path) -> Predictor:
-        """Of a run, its best epoch; or of a folder that `save_pretrained` and `Preprocessing.save` wrote."""
+        """Of a run, its best epoch; of a folder that `save_pretrained` and `Preprocessing.save` wrote; or of the hub, "owner/name"."""
         folder = model_folder(folder)
         return Predictor(from_pretrained(folder), Preprocessing.load(folder))
 
@@ -48,7 +49,7 @@ class Predictor:
 
 
 def model_folder(folder: str | Path) -> Path:
-    folder = Path(folder)
+    folder = hub.here(folder)
     for place in (folder / BEST, folder):
         if (place / CONFIG_FILE).exists():
             return place

@@ -20,8 +20,8 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from vixformer.data.picture import MOST_BYTES, open_picture
 from vixformer.report.collect import collect
-from vixformer.report.facts import find_runs
 from vixformer.report.page import asset, html
+from vixformer.results.groups import find_runs
 from vixformer.serve.models import Models
 from vixformer.version import __version__
 

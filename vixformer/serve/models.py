@@ -14,8 +14,8 @@ from PIL import Image, ImageOps
 
 from vixformer.backbones.base import CONFIG_FILE, WEIGHTS_FILE
 from vixformer.data.preprocess import PREPROCESSING_FILE, Preprocessing
-from vixformer.report.facts import find_runs
 from vixformer.report.maps import looks, overlay
+from vixformer.results.groups import find_runs
 from vixformer.results.predictor import Guess, Predictor
 from vixformer.results.runs import BEST
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from vixformer.report.facts import Group
+from vixformer.results.groups import Group
 
 WIDTH, HEIGHT = 460, 260
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
-from vixformer.report.facts import Group
 from vixformer.report.figures.base import Figure, figure, inline, sized
+from vixformer.results.groups import Group
 
 
 def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure | None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import altair as alt
 
-from vixformer.report.facts import LAYOUTS, Group
 from vixformer.report.figures.base import Figure, figure, inline, sized
+from vixformer.results.groups import LAYOUTS, Group
 
 KERNELS = ("relu", "softmax")
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import altair as alt
 
-from vixformer.report.facts import Group
 from vixformer.report.figures.base import Figure, figure, inline, sized
+from vixformer.results.groups import Group
 from vixformer.results.runs import Run
 
 AVERAGES = ("accuracy", "macro avg", "weighted avg")

@@ -9,8 +9,8 @@ import pytest
 
 from tests.conftest import ATTENTIONS, RELU
 from vixformer.attention.layout import parse
-from vixformer.report.facts import Layout, layout_of, read_groups
 from vixformer.report.figures import all_figures
+from vixformer.results.groups import Layout, layout_of, read_groups
 from vixformer.results.runs import spread
 
 

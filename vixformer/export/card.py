@@ -1,0 +1,74 @@
+"""A model card from a run: what the model is, what it was trained on and how, what it reaches, with its spread, and what it costs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from vixformer.backbones.base import CONFIG_FILE
+from vixformer.data.preprocess import Preprocessing
+from vixformer.results.groups import Group, find_runs
+from vixformer.results.predictor import model_folder
+from vixformer.results.runs import RECIPE, read_run
+from vixformer.version import __version__
+
+
+def card(folder: Path, name: str, licence: str) -> str:
+    """In Markdown, for a run folder or a model folder, of which less is known."""
+    model = model_folder(folder)
+    prepare = Preprocessing.load(model)
+    config = json.loads((model / CONFIG_FILE).read_text())
+    head = {"license": licence, "library_name": "vixformer", "pipeline_tag": "image-classification", "tags": ["vision", "attention"]}
+    lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in head.items()), "---", "", f"# {name}", ""]
+    lines += [
+        f"A {config['model']} with the attention `{config['attention']}`, made with vixformer {__version__}.",
+        "",
+        f"It takes images of {prepare.size[0]} x {prepare.size[1]} with {prepare.channels} channels for one of {len(prepare.classes)} "
+        f"classes: {', '.join(prepare.classes[:20])}{' ...' if prepare.classes[20:] else ''}.",
+        "",
+        "```python",
+        "import vixformer as vix",
+        "",
+        f'model = vix.from_pretrained("{name}")',
+        "```",
+        "",
+        f"or, with classes and preprocessing, `vix predict {name} picture.jpg`.",
+    ]
+    group = _group(folder)
+    return "\n".join([*lines, *(_trained(group) if group else ["", "How it was trained was not recorded."])]) + "\n"
+
+
+def _group(folder: Path) -> Group | None:
+    """The run with those beside it that differ in the seed alone: a number without its spread is half a number."""
+    if not (folder / RECIPE).exists() or read_run(folder).summary is None:
+        return None
+    beside = find_runs([folder.resolve().parent]).groups
+    return next((group for group in beside if any(run.folder.name == folder.resolve().name for run in group.runs)), None)
+
+
+def _trained(group: Group) -> list[str]:
+    recipe, first = group.runs[0].recipe, group.first
+    train, data = recipe.train, recipe.data
+    part = "all" if data.fraction == 1 else f"{data.fraction:.0%}"
+    top1, seconds, inference = group.spread("test_top1"), group.spread("train_seconds"), group.spread("inference_ms_min")
+    runs = f"{len(group.runs)} runs" if len(group.runs) > 1 else "one run, so nothing is known about its spread"
+    machine: dict[str, Any] = first["machine"]
+    lines = [
+        "",
+        "## Training",
+        "",
+        f"* Data: {data.name}, {part} of its training images ({first['train_images']:,} to learn from); a stratified part of them chose "
+        "the epoch, and the test images were read once.",
+        f"* {first['epochs']} epochs in batches of {train.batch_size}, {train.optimizer}, rate {train.lr:g} ({train.schedule}), weight "
+        f"decay {train.weight_decay:g}, {train.precision}, seed {train.seed}.",
+        f"* Test top-1: {top1} % ({runs}) on {first['test_images']:,} images.",
+        f"* {first['parameters']:,} parameters, {first['multiply_adds']:,} multiply-adds an image.",
+    ]
+    if seconds is not None:
+        lines.append(
+            f"* Training took {seconds.mean:.0f} s on {machine['processor']}, {machine['threads']} threads, torch {machine['torch']}."
+        )
+    if inference is not None:
+        lines.append(f"* Inference: {inference.mean:.1f} ms for {first['inference_batch']} images there.")
+    return [*lines, "", "The whole recipe:", "", "```json", recipe.to_json().strip(), "```"]
