@@ -6,6 +6,7 @@ import csv
 from collections.abc import Callable, Iterable, Sequence
 
 from tools.runs import RESULTS, kept_runs, kept_timings
+from vixformer.measure.machine import in_words
 from vixformer.results.runs import spread
 from vixformer.results.statistics import Claim, Difference, Says, difference
 
@@ -145,14 +146,12 @@ def settings(names: Sequence[str]) -> str:
     tested = {(run.summary["test_images"], run.recipe["data"].get("test_fraction", 1.0)) for run in runs}
     parts = [f"{n:,} images ({100 * share:.1f} % of the test set)" for n, share in sorted(tested)]
     facts = [
-        f"Here: {_or(epochs)} epochs on {_or(images)} training images of {_or(classes)} classes",
+        f"Here: {_or(epochs)} epoch{'' if epochs == {1} else 's'} on {_or(images)} training images of {_or(classes)} classes",
         f"batches of {_or(batches)}",
         *([f"tested on {' or '.join(parts)}"] if any(share != 1 for _, share in tested) else []),
         " or ".join(sorted(precision)),
-        f"{_or(seeds)} seed{'' if seeds == {1} else 's'} (mean ± standard deviation)",
-        machine["processor"],
-        f"{machine['threads']} threads",
-        f"torch {machine['torch']}. Test accuracy is that of the epoch chosen on validation.",
+        "1 seed" if seeds == {1} else f"{_or(seeds)} seeds (mean ± standard deviation)",
+        f"{in_words(machine)}. Test accuracy is that of the epoch chosen on validation.",
     ]
     return ", ".join(facts)
 

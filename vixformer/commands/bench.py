@@ -88,7 +88,7 @@ def _title(what: str, asked: Any) -> str:
 
 
 def _show(rows: Sequence[Any], sizes: Any, to_json: Path | None) -> None:
-    from vixformer.measure.machine import machine, usable
+    from vixformer.measure.machine import in_words, machine, usable
     from vixformer.results.files import write_json
 
     exact = {(r.what, r.tokens): r.time.min for r in rows if r.attention == "softmax"}
@@ -122,7 +122,7 @@ def _show(rows: Sequence[Any], sizes: Any, to_json: Path | None) -> None:
     step = "a training step" if sizes.train else "inference"
     compiled = ", compiled" if sizes.compile else ""
     say(
-        f"{facts['processor']}, {sizes.threads or facts['threads']} threads, torch {facts['torch']}, {sizes.dtype}{compiled}; {step}: "
+        f"{in_words(facts, sizes.threads)}, {sizes.dtype}{compiled}; {step}: "
         f"least, median and standard deviation of {min(r.time.count for r in rows)} calls or more, all in turn."
     )
     if to_json is not None:

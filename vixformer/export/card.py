@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from vixformer.backbones.base import CONFIG_FILE
 from vixformer.data.preprocess import Preprocessing
+from vixformer.measure.machine import in_words
 from vixformer.results.groups import Group, find_runs
 from vixformer.results.predictor import model_folder
 from vixformer.results.runs import RECIPE, read_run
@@ -53,7 +53,6 @@ def _trained(group: Group) -> list[str]:
     part = "all" if data.fraction == 1 else f"{data.fraction:.0%}"
     top1, seconds, inference = group.spread("test_top1"), group.spread("train_seconds"), group.spread("inference_ms_min")
     runs = f"{len(group.runs)} runs" if len(group.runs) > 1 else "one run, so nothing is known about its spread"
-    machine: dict[str, Any] = first["machine"]
     lines = [
         "",
         "## Training",
@@ -66,9 +65,7 @@ def _trained(group: Group) -> list[str]:
         f"* {first['parameters']:,} parameters, {first['multiply_adds']:,} multiply-adds an image.",
     ]
     if seconds is not None:
-        lines.append(
-            f"* Training took {seconds.mean:.0f} s on {machine['processor']}, {machine['threads']} threads, torch {machine['torch']}."
-        )
+        lines.append(f"* Training took {seconds.mean:.0f} s on {in_words(first['machine'])}.")
     if inference is not None:
         lines.append(f"* Inference: {inference.mean:.1f} ms for {first['inference_batch']} images there.")
     return [*lines, "", "The whole recipe:", "", "```json", recipe.to_json().strip(), "```"]

@@ -26,3 +26,8 @@ def usable(name: str, what: str) -> torch.device:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError):
         raise ValueError(f"{what} {name} cannot be used here: choose cpu, or leave it out") from None
+
+
+def in_words(facts: dict[str, Any], threads: int | None = None) -> str:
+    count = threads or facts["threads"]
+    return f"{facts['processor']}, {count} thread{'' if count == 1 else 's'}, torch {facts['torch']}"

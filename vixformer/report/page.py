@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from vixformer.measure.machine import in_words
 from vixformer.report.figures import Figure
 from vixformer.report.pictures import Picture
 from vixformer.report.sentences import sentences
@@ -92,7 +93,7 @@ class Report:
     def _notes(self) -> list[str]:
         counts = sorted({len(group.runs) for group in self.groups})
         machines = {
-            f"{m['processor']}, {m['threads']} threads, torch {m['torch']}"
+            in_words(m)
             for group in self.groups for run in group.runs if (m := (run.summary or {}).get("machine"))
         }  # fmt: skip
         notes = [

@@ -6,6 +6,7 @@ from typing import Any
 
 import altair as alt
 
+from vixformer.measure.machine import in_words
 from vixformer.report.figures.base import Figure, inline, sized
 from vixformer.results.charts import time_against_tokens
 
@@ -27,8 +28,7 @@ def histogram(data: str, pixels: Any) -> Figure:
 
 def benched(bench: dict[str, Any], name: str) -> Figure | None:
     """What `vix bench ... --json` wrote: times over tokens, or how a mechanism compares with exact attention on the way to the crossing."""
-    facts = bench["machine"]
-    where = f"{facts['processor']}, {facts['threads']} threads, torch {facts['torch']}"
+    where = in_words(bench["machine"])
     if "crossings" in bench:
         rows = [
             {"attention": c["attention"], "tokens": p["tokens"], "ratio": p["ratio"]} for c in bench["crossings"] for p in c["probes"]
