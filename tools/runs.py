@@ -94,7 +94,7 @@ def measure_time(recipes: dict[str, Recipe], file: str, batch: int | None) -> No
                 m.eval()(x)
 
         steps[name], looks[name] = step, look
-        facts[name] = {"batch": len(images), "train_images": len(parts.train.images)}
+        facts[name] = {"batch": len(images), "train_images": len(parts.train.images) + (0 if parts.val is None else len(parts.val.images))}
     trained, inferred = interleaved(steps, 0, STEPS), interleaved(looks, 0, STEPS)
     for name, fact in facts.items():
         an_epoch = fact["train_images"] / fact["batch"] * trained[name].median / 1e3

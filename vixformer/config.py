@@ -68,6 +68,10 @@ class Data:
         return dataset
 
 
+GIVEN = "PATH"
+"""In `train.weights` of a recipe that starts from a model of one's own."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Train:
     epochs: NonNegativeInt = 10

@@ -150,9 +150,10 @@ def comparison(found: Comparison) -> tuple[list[str], list[list[str]], list[str]
     ]
     if found.cut is not None:
         part = "all of the training images" if found.cut.fraction == 1 else f"{found.cut.fraction:.1%} of the training images"
-        notes.append(f"The budget gave every model {found.cut.epochs} epochs and {part}; less than its recipe says.")
+        less = "; less than its recipe says." if found.shortened else ", which is all that its recipe says."
+        notes.append(f"The budget gave every model {found.cut.epochs} epochs and {part}{less}")
     if found.not_run:
-        notes.append(f"Not run, for want of time: {'; '.join(found.not_run)}.")
+        notes.append(f"Not run: {'; '.join(found.not_run)}.")
     return list(columns), [[cell(row) for cell in columns.values()] for row in rows], notes
 
 
@@ -193,6 +194,11 @@ class Watch(Observer):
         self.bars.stop()
         if kind is KeyboardInterrupt:
             print(f"saved; go on with: {self.resume}", file=sys.stderr)
+
+    def tell(self, what: str) -> None:
+        self.bars.update(self.epochs, description=what)
+        if not _watched():
+            print(what, file=sys.stderr)
 
     def next(self, name: str, recipe: Recipe, done: bool) -> Watch:
         note = "is there already" if done else ""

@@ -9,11 +9,14 @@ import pytest
 
 from tests.results.test_runs import quick
 from vixformer import load_recipe
-from vixformer.config import Recipe
+from vixformer.cli import main
+from vixformer.config import GIVEN, Recipe
 from vixformer.results.runs import list_runs
 from vixformer.terminal import comparison
+from vixformer.training import budget as budgeting
 from vixformer.training import compare as comparing
-from vixformer.training.budget import AROUND, LEAST_EPOCHS, Cut, Probe, cut, probe
+from vixformer.training.budget import AROUND, LEAST_EPOCHS, SMALLEST, Cut, Probe, Prober, cut
+from vixformer.training.parts import load_parts
 
 SLOW = Probe(train_image=1e-3, evaluated_image=5e-4, train_images=9000, val_images=1000, test_images=2000, epochs=1000)
 FAST = replace(SLOW, train_image=5e-4)
@@ -29,8 +32,38 @@ def test_fewer_epochs_then_less_data() -> None:
     assert cut(recipes, [SLOW, FAST], 2, 2 * (10 * an_epoch + at_the_end)) == Cut(10, 1.0)
     few = cut(recipes, [SLOW, FAST], 1, 1 * an_epoch + at_the_end)
     assert few == Cut(LEAST_EPOCHS, 1 / LEAST_EPOCHS)
-    with pytest.raises(ValueError, match=r"2 recipes, 3 runs each, need at least 1 minutes .* give --budget 2m"):
-        cut(recipes, [SLOW, FAST], 3, 20)
+    least = 3 * (SMALLEST * an_epoch + at_the_end)
+    assert cut(recipes, [SLOW, FAST], 3, least + 0.01) == Cut(1, SMALLEST)
+    assert cut(recipes, [SLOW, FAST], 3, 20) == Cut(1, SMALLEST)  # not for all, but for those that get their turn
+    with pytest.raises(ValueError, match=r"not one run fits: 2 recipes, 3 runs each, need about 1 minutes .* give --budget 2m"):
+        cut(recipes, [SLOW, FAST], 3, 2)
+
+
+def test_timing_takes_its_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, recipe = quick("quick/exact")
+    assert isinstance(recipe, Recipe)
+    reads: list[object] = []
+    monkeypatch.setattr(budgeting, "load_parts", lambda *args: reads.append(args) or load_parts(*args))
+    prober = Prober(0.0)
+    calls = [prober(recipe, left) for left in (3, 2, 1)]
+    assert len(reads) == 1  # the data set is read once
+    assert all(found.train_image > 0 for found in calls)
+
+
+def test_a_recipe_that_needs_a_model_of_ones_own_is_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (name, recipe) = quick("quick/exact")
+    assert isinstance(recipe, Recipe)
+    asking = replace(recipe, train=replace(recipe.train, weights=GIVEN))
+    found = comparing.compare({str(name): recipe, "mine": asking}, tmp_path)
+    assert found.not_run == ("mine (it starts from a trained model: give --train.weights FOLDER)",)
+    with pytest.raises(ValueError, match="nothing to train: mine"):
+        comparing.compare({"mine": asking}, tmp_path)
+    with pytest.raises(SystemExit):
+        main(["train", "cifar-kernels/vit-pretrained", "--data.name", "fashion-mini"])
+    assert "this recipe starts from a trained model: give --train.weights FOLDER" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["compare", "nothing/*"])
+    assert 'no recipe matches "nothing/*"' in capsys.readouterr().err
 
 
 def test_a_cut_recipe_keeps_its_shape() -> None:
@@ -46,7 +79,7 @@ def test_a_cut_recipe_keeps_its_shape() -> None:
 def test_a_probe_measures() -> None:
     _, recipe = quick("quick/exact")
     assert isinstance(recipe, Recipe)
-    found = probe(recipe)
+    found = Prober()(recipe)
     assert (found.train_images, found.val_images, found.test_images) == (180, 20, 2000)
     assert 0 < found.evaluated_image < found.train_image < 1
 
@@ -56,12 +89,12 @@ def test_compare_with_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     recipes = {n: replace(r, train=replace(r.train, epochs=3)) for n, r in recipes.items()}  # pyright: ignore
     found = comparing.compare(recipes, tmp_path, seeds=2, budget=60.0)
     assert (found.cut, found.not_run, [r.seeds for r in found.rows]) == (Cut(3, 1.0), (), [2, 2])
-    assert "The budget gave every model 3 epochs and all of the training images" in comparison(found)[2][2]
+    assert "3 epochs and all of the training images, which is all that its recipe says" in comparison(found)[2][2]
 
-    def not_again(recipe: Recipe) -> Probe:
+    def not_again(seconds: float) -> Prober:
         raise AssertionError("what was chosen stays")
 
-    monkeypatch.setattr(comparing, "probe", not_again)
+    monkeypatch.setattr(comparing, "Prober", not_again)
     assert len(comparing.compare(recipes, tmp_path, seeds=2, budget=60.0).rows) == 2
     assert len(list_runs(tmp_path)) == 4
 
@@ -72,4 +105,4 @@ def test_what_the_budget_leaves_no_time_for_is_said(tmp_path: Path, monkeypatch:
     found = comparing.compare(recipes, tmp_path, seeds=2, budget=1e-3)  # pyright: ignore[reportArgumentType]
     assert [r.name for r in found.rows] == ["quick/exact"]
     assert found.not_run == ("quick/fourier, seed 0", "quick/exact, seed 1", "quick/fourier, seed 1")
-    assert "Not run, for want of time: quick/fourier, seed 0; quick/exact" in comparison(found)[2][-1]
+    assert "Not run: quick/fourier, seed 0; quick/exact" in comparison(found)[2][-1]

@@ -27,7 +27,7 @@ def page() -> str:
     ]
     parts = [
         '# "Optimizing Image Classification on CIFAR-10 with Transformer Architectures"',
-        "ViT, and Performers with five kernels behind three convolutions. All Performers see one token, so their attention returns v "
+        "ViT, and Performers with six kernels behind three convolutions. All Performers see one token, so their attention returns v "
         "and the kernel changes nothing but the random numbers; what differs is width, depth, activation and the optimiser. Its "
         "times are of an NVIDIA A100; ours come from 20 steps in turn, as if on all 40,000 images of a fold.",
         settings(names),

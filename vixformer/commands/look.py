@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -118,12 +119,20 @@ def recipes(args: Sequence[str]) -> None:
     pattern = args[0] if args else "*"
     names = list_recipes(pattern)
     if not names:
-        raise ValueError(f'no recipe is called "{pattern}"; "vix recipes" lists them all')
+        inside = list_recipes(f"{pattern}/*")
+        hint = f"""; there are {len(inside)} called '{pattern}/*'""" if inside else ""
+        raise ValueError(f'no recipe is called "{pattern}"{hint}; "vix recipes" lists them all')
     rows = []
-    for name in names:
+    for name in sorted(names, key=_by_numbers):
         r = load_recipe(name)
         rows.append((name, r.data.name, r.model.attention, str(r.train.epochs), str(r.train.batch_size), f"{r.train.lr:g}"))
     table(("recipe", "data", "attention", "epochs", "batch", "rate"), rows)
+    say(f"{len(names)} recipes")
+
+
+def _by_numbers(name: str) -> list[tuple[int, str]]:
+    """So that 16 comes before 128."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def runs(args: Sequence[str]) -> None:

@@ -55,7 +55,12 @@ def compare(args: Sequence[str]) -> None:
     words = [word for word in words if word != "--again"]
     at = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
     options = [*words[at:], *(["--train.epochs", epochs] if epochs else []), *(["--data.name", data] if data else [])]
-    names = [name for word in words[:at] or ["quick/*"] for name in (list_recipes(word) or [word])]
+    names = []
+    for word in words[:at] or ["quick/*"]:
+        found = list_recipes(word)
+        if not found and "*" in word:
+            raise ValueError(f'no recipe matches "{word}"; "vix recipes" lists them')
+        names += found or [word]
     chosen = {name: asked_recipe(name, options, "compare") for name in names}
     folder = Path(out or "runs")
     with Watch("compare", None, f"vix compare {' '.join(args)}") as watch:
@@ -68,6 +73,7 @@ def compare(args: Sequence[str]) -> None:
             again=again,
             budget=None if budget is None else seconds(budget),
             observer=watch.next,
+            tell=watch.tell,
         )
     columns, cells, notes = comparison(found)
     table(columns, cells)

@@ -19,7 +19,7 @@ from typing import Any
 
 from vixformer.backbones.convtoken import ConvToken
 from vixformer.backbones.vit import ViT
-from vixformer.config import Data, Recipe, Train
+from vixformer.config import GIVEN, Data, Recipe, Train
 from vixformer.recipes.registry import add
 
 CIFAR = Data(name="cifar10", crop=4, flip=True, folds=5)
@@ -50,7 +50,7 @@ CALM = replace(ADAM, clip=1.0, warmup=5.0, schedule="onecycle")
 
 RECIPES: dict[str, tuple[Any, Train]] = {
     "vit": (VIT, replace(ADAM, epochs=31, batch_size=64, lr=5e-4)),
-    "vit-pretrained": (VIT, replace(ADAM, epochs=31, batch_size=64, lr=5e-4, weights="PATH")),
+    "vit-pretrained": (VIT, replace(ADAM, epochs=31, batch_size=64, lr=5e-4, weights=GIVEN)),
     "relu": (RELU, SGD),
     "elu-1": (elu(1.0, 128), ADAM),
     "elu-2": (elu(0.5, 128, depth=2, drop_rate=0.1), replace(ADAM, lr=1e-4)),

@@ -26,6 +26,10 @@ class Difference:
         return f"{self.mean:+.2f} ± {self.half:.2f}" + ("" if self.over_seeds else " (one seed)")
 
     @property
+    def plain(self) -> str:
+        return f"{self.mean:+.2f}" + ("" if self.half is None else f" ± {self.half:.2f}")
+
+    @property
     def sign(self) -> int:
         """0 within noise."""
         return 0 if self.half is None or abs(self.mean) <= self.half else 1 if self.mean > 0 else -1
@@ -88,13 +92,27 @@ class Claim:
 
 
 def in_short(claims: Sequence[Claim]) -> str:
-    """Two sentences: what holds, and what does not or cannot be told."""
+    """What holds, what one seed suggests, what does not hold, and what cannot be told."""
     if not claims:
         return "**In short:** not run yet."
-    good = [c for c in claims if c.verdict in ("holds", "no difference found", "one seed says so")]
-    rest = [c for c in claims if c not in good]
-
-    def told(some: Sequence[Claim]) -> str:
-        return "; ".join(f"{c.text} ({c.found}, {c.verdict})" for c in some) or "nothing"
-
-    return f"**In short:** what holds here: {told(good)}. What does not, or is within noise: {told(rest)}."
+    kinds = {
+        "Holds here": ("holds", "no difference found"),
+        "One seed suggests": ("one seed says so",),
+        "Does not hold here": ("does not hold",),
+        "One seed says otherwise": ("one seed says otherwise",),
+    }
+    parts = []
+    for title, verdicts in kinds.items():
+        told = [
+            f"{c.text} ({c.found.plain}{', no difference' if c.verdict == 'no difference found' else ''})"
+            for c in claims
+            if c.verdict in verdicts
+        ]
+        if told:
+            parts.append(f"{title}: {'; '.join(told)}.")
+    rest = [c for c in claims if c.verdict not in [v for verdicts in kinds.values() for v in verdicts]]
+    if rest:
+        widest = max((c.found.half or 0.0 for c in rest), default=0.0)
+        width = f", with intervals of up to ± {widest:.1f} points" if widest else ""
+        parts.append(f"Cannot be told from these runs{width}: whether {'; whether '.join(c.text for c in rest)}.")
+    return f"**In short:** {' '.join(parts)}"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from vixformer.config import Data, Recipe
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.optim import make_optimizer
-from vixformer.training.parts import load_parts, pick_device
+from vixformer.training.parts import Parts, load_parts, pick_device
 
 LEAST_EPOCHS = 4
 """Below that, less data rather than fewer epochs: a rate that rises and falls needs some time."""
@@ -75,44 +77,80 @@ class Cut:
         return replace(recipe.data, fraction=recipe.data.fraction * self.fraction)
 
 
-def probe(recipe: Recipe) -> Probe:
-    """A few steps and batches in evaluation, the fastest of each: the first ones find memory cold."""
-    keep_freed_memory()
-    device = pick_device(recipe.train.device)
-    parts = load_parts(recipe, device)
-    torch.manual_seed(0)
-    model: Any = recipe.build(parts.test.images).to(device)
-    optimizer = make_optimizer(model, recipe.train)
-    precision: torch.dtype = getattr(torch, recipe.train.precision)
-    lower = torch.autocast(device.type, dtype=precision, enabled=precision != torch.float32)
-    generator = torch.Generator().manual_seed(0)
-    batches = parts.train.batches(parts.train.order(generator)[: STEPS * recipe.train.batch_size], generator)
-    times: list[float] = []
-    for images, labels in batches:
+class Prober:
+    """Times recipes, reading each data set once. Timing all of them takes `seconds` or little more."""
+
+    def __init__(self, seconds: float = math.inf) -> None:
+        self.ends = time.perf_counter() + seconds
+        self.known: dict[str, Parts] = {}
+
+    def __call__(self, recipe: Recipe, left: int = 1) -> Probe:
+        """A few steps and batches in evaluation, the fastest of each: the first ones find memory cold. `left` recipes share the time."""
+        keep_freed_memory()
+        device = pick_device(recipe.train.device)
+        parts = self._parts(recipe, device)
+        torch.manual_seed(0)
+        model: Any = recipe.build(parts.test.images).to(device)
+        optimizer = make_optimizer(model, recipe.train)
+        precision: torch.dtype = getattr(torch, recipe.train.precision)
+        lower = torch.autocast(device.type, dtype=precision, enabled=precision != torch.float32)
+        generator = torch.Generator().manual_seed(0)
+        batches = parts.train.batches(parts.train.order(generator)[: STEPS * recipe.train.batch_size], generator)
+        share = (self.ends - time.perf_counter()) / left
+
+        def step(images: Tensor, labels: Tensor) -> None:
+            with lower:
+                scores = model.train()(images)
+            loss = F.cross_entropy(scores.float(), labels)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            loss.item()
+
+        def look() -> None:
+            with torch.inference_mode(), lower:
+                model.eval()(images).sum().item()
+
+        steps = _fastest((partial(step, *batch), len(batch[1])) for batch in _until(batches, 0.7 * share))
+        images, _ = next(parts.test.plain())
+        looks = _fastest((look, len(images)) for _ in _until(iter(range(STEPS)), 0.3 * share))
+        val = 0 if parts.val is None else len(parts.val.images)
+        taught = recipe.train.distill * recipe.train.batch_size
+        counts = (len(parts.train.images), val, len(parts.test.images), recipe.train.epochs, taught)
+        return Probe(SLACK * steps, SLACK * looks, *counts)
+
+    def _parts(self, recipe: Recipe, device: torch.device) -> Parts:
+        key = repr((recipe.data, recipe.train.batch_size, device))
+        if key not in self.known:
+            self.known = {key: load_parts(recipe, device)}  # one at a time: data sets are large
+        return self.known[key]
+
+
+T = TypeVar("T")
+
+
+def _until(items: Iterator[T], seconds: float) -> Iterator[T]:
+    """Two of them, and more while there is time."""
+    began = time.perf_counter()
+    for i, item in enumerate(items):
+        if i >= 2 and time.perf_counter() - began > seconds:
+            return
+        yield item
+
+
+def _fastest(calls: Iterable[tuple[Callable[[], None], int]]) -> float:
+    """Seconds an image."""
+    found = []
+    for call, images in calls:
         began = time.perf_counter()
-        with lower:
-            scores = model(images)
-        loss = F.cross_entropy(scores.float(), labels)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        loss.item()
-        times.append((time.perf_counter() - began) / len(labels))
-    images, _ = next(parts.test.plain())
-    looks: list[float] = []
-    for _ in range(STEPS):
-        began = time.perf_counter()
-        with torch.inference_mode(), lower:
-            model.eval()(images).sum().item()
-        looks.append((time.perf_counter() - began) / len(images))
-    val = 0 if parts.val is None else len(parts.val.images)
-    taught = recipe.train.distill * recipe.train.batch_size
-    counts = (len(parts.train.images), val, len(parts.test.images), recipe.train.epochs, taught)
-    return Probe(SLACK * min(times), SLACK * min(looks), *counts)
+        call()
+        found.append((time.perf_counter() - began) / images)
+    return min(found)
 
 
 def cut(recipes: Sequence[Recipe], probes: Sequence[Probe], runs_each: int, seconds: float) -> Cut:
-    """The most epochs, at most those of the shortest recipe, with all of the data, or few with as much of it as the time allows."""
+    """The most epochs, at most those of the shortest recipe, with all of the data, or few with as much of it as the time allows. Where
+    even the least does not fit for all, it is what those runs get that do."""
 
     def needed(epochs: int, fraction: float) -> float:
         return runs_each * sum(p.seconds(epochs, fraction) for p in probes)
@@ -125,10 +163,15 @@ def cut(recipes: Sequence[Recipe], probes: Sequence[Probe], runs_each: int, seco
         return Cut(epochs, 1.0)
     base = needed(epochs, 0.0)
     fraction = (seconds - base) / (needed(epochs, 1.0) - base)
-    if fraction < SMALLEST:
-        least = math.ceil(needed(epochs, SMALLEST) / 60)
+    if fraction >= SMALLEST:
+        return Cut(epochs, math.floor(1000 * fraction) / 1000)
+    while epochs > 1 and needed(epochs, SMALLEST) > seconds:
+        epochs -= 1
+    shortest = min(p.seconds(epochs, SMALLEST) for p in probes)
+    if shortest > seconds:
+        least = math.ceil((needed(epochs, SMALLEST) + shortest) / 60)
         raise ValueError(
-            f"{len(recipes)} recipes, {runs_each} runs each, need at least {least} minutes for {epochs} epochs of {SMALLEST:.0%} "
+            f"not one run fits: {len(recipes)} recipes, {runs_each} runs each, need about {least} minutes for an epoch of {SMALLEST:.0%} "
             f"of the data: give --budget {least + 1}m, or fewer recipes or seeds"
         )
-    return Cut(epochs, round(fraction, 3))
+    return Cut(epochs, SMALLEST)  # as many of the runs as fit; the others are listed

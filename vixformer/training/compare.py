@@ -17,12 +17,14 @@ from vixformer.config import Recipe
 from vixformer.measure.latency import Timing, interleaved
 from vixformer.results.files import write_json
 from vixformer.results.runs import BEST, SUMMARY, Spread, column, data_digest, folder_of, read_run
-from vixformer.training.budget import Cut, cut, probe
+from vixformer.training.budget import Cut, Prober, cut
 from vixformer.training.loop import Observer, train, with_parent
-from vixformer.training.start import parent_of
+from vixformer.training.start import asks_for_weights, parent_of
 
 TIMED_BATCH = 64
 BUDGETS = "budgets.json"
+PROBING = 0.1
+"""The part of a budget that timing may take."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,10 @@ class Comparison:
     rows: list[Row]
     cut: Cut | None = None
     """What a budget allowed."""
+    shortened: bool = False
+    """Whether that is less than any of the recipes says."""
     not_run: tuple[str, ...] = ()
-    """Runs that a budget left no time for."""
+    """Runs that a budget left no time for, or that lack something."""
 
 
 def compare(
@@ -64,6 +68,7 @@ def compare(
     again: bool = False,
     budget: float | None = None,
     observer: Callable[[str, Recipe, bool], Observer] | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
     """Train what is not there yet, then measure all together. `observer(name, recipe, done)` is asked for one before each run.
 
@@ -71,15 +76,21 @@ def compare(
     """
     out = Path(out)
     began = time.perf_counter()
+    not_run = [
+        f"{name} (it starts from a trained model: give --train.weights FOLDER)" for name, r in recipes.items() if asks_for_weights(r)
+    ]
+    recipes = {name: recipe for name, recipe in recipes.items() if not asks_for_weights(recipe)}
+    if not recipes:
+        raise ValueError(f"nothing to train: {'; '.join(not_run)}")
     parents = dict(found for found in map(parent_of, recipes.values()) if found is not None and found[0] not in recipes)
     among = {**parents, **recipes}
-    limits = None if budget is None else _cut(among, out, seeds * (folds or 1), budget)
+    limits = None if budget is None else _cut(among, out, seeds * (folds or 1), budget, tell)
+    shortened = limits is not None and (limits.fraction < 1 or any(r.train.epochs > limits.epochs for r in among.values()))
     if limits is not None:
         among = {name: limits.applied(recipe) for name, recipe in among.items()}
     recipes = {name: among[name] for name in recipes}
     folders: dict[str, list[Path]] = {name: [] for name in recipes}
     digests: dict[Any, str] = {}
-    not_run: list[str] = []
     longest = 0.0
     # seed by seed, so that if time runs out all recipes have as many
     plans = [[(name, planned) for planned in _plan(recipe, seeds, folds)] for name, recipe in recipes.items()]
@@ -101,17 +112,20 @@ def compare(
             train(recipe, folder, resume=not again, observer=watching)
             longest = max(longest, time.perf_counter() - run_began)
         folders[name].append(folder)
-    return Comparison(_rows({name: paths for name, paths in folders.items() if paths}, folds), limits, tuple(not_run))
+    return Comparison(_rows({name: paths for name, paths in folders.items() if paths}, folds), limits, shortened, tuple(not_run))
 
 
-def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float) -> Cut:
+def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float, tell: Callable[[str], None]) -> Cut:
     """Measured once: asked the same again, what was chosen stays, so that what was trained is found."""
     asked = hashlib.sha256(json.dumps([{n: r.to_dict() for n, r in recipes.items()}, runs_each, budget]).encode()).hexdigest()[:16]
     path = out / BUDGETS
     known = json.loads(path.read_text()) if path.exists() else {}
     if asked not in known:
-        began = time.perf_counter()
-        probes = [probe(recipe) for recipe in recipes.values()]
+        began, prober = time.perf_counter(), Prober(PROBING * budget)
+        probes = []
+        for i, (name, recipe) in enumerate(recipes.items()):
+            tell(f"timing {name}, {i + 1} of {len(recipes)}")
+            probes.append(prober(recipe, len(recipes) - i))
         known[asked] = vars(cut(list(recipes.values()), probes, runs_each, budget - (time.perf_counter() - began)))
         out.mkdir(parents=True, exist_ok=True)
         write_json(path, known)

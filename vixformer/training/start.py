@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from vixformer.backbones.base import Backbone, from_pretrained, mechanism_of
-from vixformer.config import Recipe
+from vixformer.config import GIVEN, Recipe
 from vixformer.conversion.distil import distil
 from vixformer.conversion.swap import configurations, swap
 from vixformer.data.loader import Loader
@@ -29,6 +29,11 @@ class Start:
     model: Any
     conversion: dict[str, Any] | None
     """What became of the weights, and how good the model was before the first epoch; None where nothing was converted."""
+
+
+def asks_for_weights(recipe: Recipe) -> bool:
+    """Whether it starts from a trained model that whoever trains it has to name."""
+    return recipe.train.weights == GIVEN
 
 
 def parent_of(recipe: Recipe, among: Mapping[str, Recipe] | None = None) -> tuple[str, Recipe] | None:
@@ -53,6 +58,8 @@ def parent_model(recipe: Recipe) -> Any:
     """What `train.weights` names, or None."""
     if recipe.train.weights is None:
         return None
+    if asks_for_weights(recipe):
+        raise ValueError("this recipe starts from a trained model: give --train.weights FOLDER, a run or a model's folder")
     folder = Path(recipe.train.weights)
     if not folder.exists():
         raise ValueError(f"train.weights must be a run, a model's folder or a recipe: {unknown_recipe(str(folder))}")
