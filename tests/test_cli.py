@@ -151,7 +151,7 @@ def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         (["train", "--resume", "/nowhere"], "/nowhere is no run folder"),
         (["train", "quick/exact", "--out"], "--out needs a value"),
         (["train", "quick/exact", "--out", "/proc/nope"], "/proc/nope"),
-        (["compare", "nope/*"], 'unknown recipe "nope/*"'),
+        (["compare", "nope/*"], 'no recipe matches "nope/*"'),
         (["compare", "quick/exact", "--seeds", "0"], "--seeds must be a whole number of at least 1, not 0"),
         (["compare", "quick/exact", "--folds", "1"], "--folds must be a whole number of at least 2, not 1"),
         (["compare", "quick/exact", "--epochs", "0"], "epochs = 0 leaves the model untrained"),

@@ -41,16 +41,20 @@ def test_intervals_are_welchs() -> None:
 
 def invented(top1: float, images: int = 10_000, **data: float) -> Kept:
     summary = {"machine": {"processor": "x", "threads": 2, "torch": "2"}, "per_class": {"a": {}, "b": {}, "macro avg": {}}}
-    summary |= {"test_top1": top1, "train_images": 9_000, "test_images": images}
-    return Kept({"data": data, "train": {"epochs": 3, "batch_size": 64, "precision": "float32"}}, summary, [{"val_top1": top1}])
+    summary |= {"test_top1": top1, "train_images": 9_000, "test_images": images, "kept_bytes": 1}
+    train = {"epochs": 3, "batch_size": 64, "precision": "float32", "warmup": 7.0}
+    return Kept({"data": data, "model": {}, "train": train}, summary, [{"val_top1": top1}])
 
 
 def test_settings_say_how_much_of_the_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(RUNS, "whole", [invented(50.0)])
-    monkeypatch.setitem(RUNS, "part", [invented(50.0, 2_000, test_fraction=0.2)])
-    assert "2 classes, batches of 64, float32, 1 seed (" in settings(["whole", "not run"])
-    assert "batches of 64, tested on 2,000 images (20.0 % of the test set), float32" in settings(["part"])
-    assert "2,000 images (20.0 % of the test set) or 10,000 images (100.0 % of the test set)" in settings(["whole", "part"])
+    whole, part = "quick/exact", "quick/fourier"
+    monkeypatch.setitem(RUNS, whole, [invented(50.0)])
+    monkeypatch.setitem(RUNS, part, [invented(50.0, 2_000, test_fraction=0.2)])
+    told = settings([whole, "not run"])
+    assert "2 classes, batches of 64, float32, 1 seed, x, 2 threads" in told
+    assert " Also changed: `train.warmup` 7.0 instead of " in told
+    assert "batches of 64, tested on 2,000 images (20.0 % of the test set), float32" in settings([part])
+    assert "2,000 images (20.0 % of the test set) or 10,000 images (100.0 % of the test set)" in settings([whole, part])
 
 
 def test_fast_attention_compares_features_and_patches_once_run(monkeypatch: pytest.MonkeyPatch) -> None:
