@@ -5,8 +5,9 @@ flips, stratified folds of 10,000, early stopping after 10 epochs without a bett
 epochs, SGD with a cosine. What it leaves open or prints twice, and what is chosen here: the folds of the text add up to 60,000 training
 images, so 40,000 + 10,000; no limit of epochs, so 100 (ViT: its 31); ViT's and f-theta's batch, so 64 and 128; f-theta's rate, so ReLU's;
 its dropout of "5.0", so 0.5; ReLU's and EXP's features, so 256 ("a common choice"); the mixture's settings, so those of ReLU's earlier
-run, which ELU and GELU start from too. Its kernels divide by the square root of the head width and have an epsilon of 1e-6 in features
-and denominator.
+run, which ELU and GELU start from too; AdamW's weight decay, so torch's 0.01; f-theta's clipping, so 1.0 as for GELU. Where it prints a
+result twice (GELU 88.64 and 88.46 %, 31.3 and 31.5 s; ViT 56 and 72 s; ReLU 31 and 38 s; ELU 13.11 and 31 s), the page has the first. Its
+kernels divide by the square root of the head width and have an epsilon of 1e-6 in features and denominator.
 
 What they gave here: docs/results/cifar-kernels.md.
 """

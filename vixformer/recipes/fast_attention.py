@@ -3,8 +3,9 @@
 I to IV are CIFAR-10 with patches of 4; V to IX Tiny ImageNet with patches of 4 and 8 (tables 1, 3, 7, 9, 13, 15). Adam, weight decay
 3e-5, batch 256, cosine with warm restarts, random crops and flips. What it leaves open, and what is chosen here: it calls for 70 epochs
 with restarts every 10 and 84 with 12; 80 epochs get 10. Periods do not grow (T_mult 1). `epoch_step`, 5 in every table, has no known
-meaning and no effect. Its `performer-exp` has generalized_attention FALSE everywhere, so it is the softmax kernel. It reports the largest
-and the last test accuracy, so `track_test` records them; the table's accuracy here is that of the epoch chosen on validation.
+meaning and no effect: it is recorded here alone. Its times are of "an A10" and of "a single A100"; the tables say A10. Its
+`performer-exp` has generalized_attention FALSE everywhere, so it is the softmax kernel. It reports the largest and the last test
+accuracy, so `track_test` records them; the table's accuracy here is that of the epoch chosen on validation.
 
 What they gave here: docs/results/fast-attention.md.
 """

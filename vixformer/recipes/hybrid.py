@@ -4,7 +4,7 @@ Settings that its text leaves out are those of its public configuration: width 6
 weight decay 1e-4, 50 epochs; for noise of the size of ImageNet's photographs, which is there to be timed, width 192, depth 8, 3 heads,
 MLP ratio 4, batch 64, 3e-4, weight decay 5e-2, patches of 8 (`hybrid/imagenet`) and 16 (`hybrid/imagenet16`), 128 features. Its tables
 have 16 to 256 features on MNIST and 16 to 512 on CIFAR-10, its grid 8 too. It reports the best test epoch, so `track_test` records it, in
-columns of their own.
+columns of their own. Its text says that test images are left as they are, its code turned them; here they are left.
 
 What they gave here: docs/results/hybrid.md.
 """

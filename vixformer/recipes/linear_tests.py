@@ -6,8 +6,10 @@ into 2048 and 1024 hidden units, 1e-3, weight decay 1e-4; softmax and ReLU featu
 features. What it leaves open or prints twice, and what is chosen here: torch's rate, so 3e-4, and Linformer's rank, so a quarter of the
 places, up; MNIST's "7 x 7 patches", so patches of 7; CIFAR images at 72 x 72 with patches of 6 in torch, but 25 patches of 6 in the table
 of the Keras model, and so here; Keras batches of 128 (MNIST) and 32 (CIFAR) with 20 epochs, not 32 and 256 with 30; 6 and 8 layers, not 4
-and 8; dropout 0.1, and 0.5 in the head, as in the Keras example it follows. Rows "from checkpoint" start from the same network trained
-with exact attention, `transformer` and `keras-transformer`: `vix compare` and `vix train` train that first.
+and 8; 4 heads on MNIST too, not 8; dropout 0.1, and 0.5 in the head, as in the Keras example it follows. Its "Determine-Softmax" takes
+the exponential of q and k themselves, `deterministic-exp`. Patches of 6 cut four rows and columns of pixels off an MNIST image. Rows
+"from checkpoint" start from the same network trained with exact attention, `transformer` and `keras-transformer`: `vix compare` and `vix
+train` train that first.
 
 What they gave here: docs/results/linear-tests.md.
 """

@@ -1,10 +1,12 @@
 """xformers/*: "Vision Xformers" (2021), tables 1 to 6: X-former attention in ViT, LeViT, CCT, CvT and PiT, one token a pixel.
 
 Names follow its rows: vit, vip (Performer), vil (Linformer), vin (Nystromformer), and so on for levit, cct, cvt and pit; `hybrid-` has
-three convolutions in front, `-rope` rotary positions. Width 128, depth 4, 4 heads, MLP 256, Adam 1e-3, weight decay 0.01, batch 64, mixed
-precision; it reports the best of three runs, and says neither how many epochs nor which augmentation: 50 and none here. Its text gives
-Performer ReLU features, its code ran the softmax kernel: `vip` and `vip-softmax`. Projections, head widths and norms differ between its
-exact and its linear rows (biases, Linformer's one key-value head, LeViT and CvT), and so they do here.
+three convolutions in front, `-rope` rotary positions. Width 128, depth 4, 4 heads, MLP 256 (CCT 512, Mixer 128), Adam 1e-3, weight decay
+0.01, batch 64, mixed precision; it reports the best of three runs, and says neither how many epochs nor which augmentation: 50 and none
+here. Its text gives Performer ReLU features and a local window of 256, its code ran the softmax kernel with 110 features and no local
+heads, so that the window did nothing: `vip` (ReLU, 110) and `vip-softmax`. LeViP's 662,410 parameters are a misprint of 622,410.
+Projections, head widths and norms differ between its exact and its linear rows (biases, Linformer's one key-value head, LeViT and CvT),
+and so they do here.
 
 What they gave here: docs/results/xformers.md.
 """
