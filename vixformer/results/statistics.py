@@ -85,7 +85,9 @@ class Claim:
         if sign == 0:
             if self.says == "above":
                 return "is within noise"
-            return "no difference found" if half <= SMALL else "cannot be told, the interval is too wide"
+            if half > SMALL:
+                return "cannot be told, the interval is too wide"
+            return "no difference found" if self.found.over_seeds else "one seed says so"
         if not self.found.over_seeds:
             return "one seed says otherwise" if sign in against else "one seed says so"
         return "does not hold" if sign in against else "holds"
