@@ -141,7 +141,7 @@ def _imagenet() -> list[str]:
     return [
         "## Noise of ImageNet's size (table 3)",
         "224 x 224, patches of 8, 785 tokens, batches of 64, 128 features. Here: the median of 20 training steps and of 20 "
-        f"inferences of every row{_batches(names)}, all rows in turn; seconds an epoch are extrapolated from the step to 9,000 of 10,000 "
+        f"inferences of every row{_batches(names)}, all rows in turn; seconds an epoch are extrapolated from the step to 10,000 "
         "images.",
         table(names, columns),
         bullet("**7. Does it pay at ImageNet's length?**", _imagenet_answer(names)),
