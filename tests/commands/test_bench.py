@@ -16,7 +16,7 @@ def test_attention(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     figures, chart = tmp_path / "figures.json", tmp_path / "chart.svg"
     args = ("bench", "attention", "softmax", "hedgehog", "--tokens", "8", "16", *QUICK, "--json", str(figures), "--chart", str(chart))
     out = run(capsys, *args)
-    assert all(word in out for word in ("hedgehog", "x exact", "of GEMM", "images/s", "kept", "threads"))
+    assert all(word in out for word in ("hedgehog", "x exact", "of GEMM", "images/s", "kept", " thread"))
     found = json.loads(figures.read_text())
     assert [(r["attention"], r["tokens"]) for r in found["rows"]] == [("softmax", 8), ("hedgehog", 8), ("softmax", 16), ("hedgehog", 16)]
     assert found["machine"]["torch"]

@@ -46,6 +46,8 @@ class Hub(BaseHTTPRequestHandler):
             name = f"{asked['organization']}/{asked['name']}" if asked.get("organization") else f"me/{asked['name']}"
             self.repositories.setdefault(name, {})
             return self._reply({"url": f"http://{self.headers['Host']}/{name}", "name": name})
+        if self.path == "/api/validate-yaml":
+            return self._reply({"errors": [], "warnings": []})
         name = "/".join(self.path.split("/")[3:5])
         if "/preupload/" in self.path:
             files = [{"path": file["path"], "uploadMode": "regular", "shouldIgnore": False} for file in json.loads(body)["files"]]
@@ -61,6 +63,9 @@ class Hub(BaseHTTPRequestHandler):
             files = self.repositories.get("/".join(parts[2:4]))
             if files is None:
                 return self._reply({"error": "Repository not found"}, 404, X_Error_Code="RepoNotFound")
+            if parts[4:5] == ["tree"]:
+                entry = {"type": "file", "oid": "2" * 40}
+                return self._reply([{**entry, "path": name, "size": len(data)} for name, data in files.items()])
             return self._reply({"id": "/".join(parts[2:4]), "sha": "1" * 40, "siblings": [{"rfilename": name} for name in files]})
         data = self.repositories.get("/".join(parts[:2]), {}).get("/".join(parts[4:]))
         if data is None:

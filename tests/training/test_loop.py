@@ -333,7 +333,7 @@ def test_start_from_a_trained_model(tmp_path: Path) -> None:
     train(recipe, observer=Look())
     for name, p in first.model.named_parameters():  # projections, MLPs, positions and head: all but the attention's own
         assert torch.allclose(begun[0][name], p, atol=1e-5), name
-    with pytest.raises(ValueError, match=r"train.weights must be a run, a model's folder or a recipe: unknown recipe .PATH."):
+    with pytest.raises(ValueError, match=r"this recipe starts from a trained model: give --train.weights FOLDER"):
         train(tiny(weights="PATH"))
     other = tiny(weights=str(tmp_path / "first"))
     with pytest.raises(
