@@ -11,7 +11,7 @@ from tools.pages.tables import RUNS, TIMES, settings
 from tools.runs import RESULTS, Kept, kept_runs
 from vixformer import list_recipes
 from vixformer.config import read_recipe
-from vixformer.results.statistics import Claim, Difference, Says, difference
+from vixformer.results.statistics import Claim, Difference, Says, a_seed, difference
 
 
 def test_pages_are_what_the_runs_give() -> None:
@@ -41,7 +41,7 @@ def test_intervals_are_welchs() -> None:
 
 def invented(top1: float, images: int = 10_000, **data: float) -> Kept:
     summary = {"machine": {"processor": "x", "threads": 2, "torch": "2"}, "per_class": {"a": {}, "b": {}, "macro avg": {}}}
-    summary |= {"test_top1": top1, "train_images": 9_000, "test_images": images, "kept_bytes": 1}
+    summary |= {"test_top1": top1, "train_images": 9_000, "test_images": images, "kept_bytes": 1, "seed": int(top1)}
     train = {"epochs": 3, "batch_size": 64, "precision": "float32", "warmup": 7.0}
     return Kept({"data": data, "model": {}, "train": train}, summary, [{"val_top1": top1}])
 
@@ -103,6 +103,10 @@ def test_what_a_claim_says_is_what_is_judged(says: Says, below: str, noise: str,
     assert "one seed" in Claim("", Difference(1.0, None), says).verdict
     wide = Claim("", Difference(0.5, 12.0), says).verdict
     assert wide == (noise if says == "above" else "cannot be told, the interval is too wide")
+
+
+def test_configurations_do_not_pass_for_seeds() -> None:
+    assert a_seed([(1, 70.0), (0, 60.0), (1, 72.0), (0, 64.0)]) == [62.0, 71.0]
 
 
 def test_one_run_has_the_noise_of_its_test_images() -> None:

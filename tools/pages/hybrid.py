@@ -9,6 +9,7 @@ from tools.pages.tables import (
     RUNS,
     TIMES,
     Column,
+    apart,
     bullet,
     claim,
     count,
@@ -23,7 +24,7 @@ from tools.pages.tables import (
     timed,
     tops,
 )
-from vixformer.results.statistics import Claim, difference, in_short
+from vixformer.results.statistics import Claim, a_seed, difference, in_short
 
 LAYOUTS = ("all", "alternate", "first", "last")
 KERNELS = ("relu", "softmax")
@@ -75,29 +76,29 @@ def _claims(data: str) -> list[Claim]:
 def _questions(data: str) -> str:
     base = f"hybrid/{data}/"
     groups = {layout: [n for n in RUNS if n.startswith(f"{base}{layout}-") and n != base + "all-standard"] for layout in LAYOUTS}
-    exact = tops([base + "all-standard"])
-    kernels = {layout: [tops(n for n in names if f"-{kernel}-" in n) for kernel in KERNELS] for layout, names in groups.items()}
-    if not exact or not all(all(pair) for pair in kernels.values()):
+    exact = [base + "all-standard"]
+    kernels = {layout: [[n for n in names if f"-{kernel}-" in n] for kernel in KERNELS] for layout, names in groups.items()}
+    if not tops(exact) or not all(all(pair) for pair in kernels.values()):
         return ""
     lines = []
     for layout, names in groups.items():
         means = [statistics.fmean(tops([name])) for name in names]
-        d = difference(tops(names), exact)
+        d = apart(names, exact)
         lines.append(f"`{layout}` {min(means):.2f} / {statistics.fmean(means):.2f} / {max(means):.2f}, {d} to exact ({d.about})")
     answers = [bullet("**1. Do hybrids match exact attention?** Worst, mean and best of the configurations:", "; ".join(lines) + ".")]
-    best, rest = max(groups, key=lambda g: statistics.fmean(tops(groups[g]))), difference(tops(groups["first"]), tops(groups["last"]))
+    best, rest = max(groups, key=lambda g: statistics.fmean(tops(groups[g]))), apart(groups["first"], groups["last"])
     answers.append(
         bullet(
             "**2. Which placement is best?**",
             f"The highest mean is `{best}`; Performers first minus Performers last: {rest} ({rest.verdict}).",
         )
     )
-    each = {layout: difference(relu, softmax) for layout, (relu, softmax) in kernels.items()}
+    each = {layout: apart(relu, softmax) for layout, (relu, softmax) in kernels.items()}
     told = "; ".join(f"`{layout}` {d} ({d.about})" for layout, d in each.items())
     answers.append(bullet("**3. Does the kernel matter?** ReLU minus softmax:", told + "."))
-    many, few = (tops(n for names in groups.values() for n in names if n.endswith(f"-{m}")) for m in (64, 16))
+    many, few = ([n for names in groups.values() for n in names if n.endswith(f"-{m}")] for m in (64, 16))
     if many and few:
-        d = difference(many, few)
+        d = apart(many, few)
         answers.append(bullet("**4. Do more features help?**", f"64 minus 16, all layouts and kernels: {d} ({d.about})."))
     answers.append(bullet("**5. Do they learn more slowly at first?**", _dynamics(base, groups)))
     answers.append(bullet("**6. Are they faster?**", _faster(base, groups)))
@@ -106,7 +107,7 @@ def _questions(data: str) -> str:
 
 def _dynamics(base: str, groups: dict[str, list[str]]) -> str:
     def validation(names: Iterable[str], epoch: int) -> list[float]:
-        return [run.history[epoch]["val_top1"] for name in names for run in RUNS[name]]
+        return a_seed((run.summary["seed"], run.history[epoch]["val_top1"]) for name in names for run in RUNS[name])
 
     first = {layout: difference(validation(names, 0), validation([base + "all-standard"], 0)) for layout, names in groups.items()}
     last = {layout: difference(validation(names, -1), validation([base + "all-standard"], -1)) for layout, names in groups.items()}

@@ -10,7 +10,7 @@ from tools.runs import RESULTS, kept_runs, kept_timings
 from vixformer import load_recipe
 from vixformer.measure.machine import in_words
 from vixformer.results.runs import spread
-from vixformer.results.statistics import Claim, Difference, Says, difference
+from vixformer.results.statistics import Claim, Difference, Says, a_seed, difference
 
 AVERAGES = ("accuracy", "macro avg", "weighted avg")
 
@@ -54,9 +54,13 @@ def claim(text: str, better: Iterable[str], worse: Iterable[str], says: Says = "
 
 
 def apart(better: Sequence[str], worse: Sequence[str]) -> Difference:
-    """Of the test top-1 of two sets of recipes."""
+    """Of the test top-1 of two sets of recipes, a seed of each being one observation."""
     images = min(run.summary["test_images"] for name in (*better, *worse) for run in RUNS.get(name, []))
-    return difference(tops(better), tops(worse), images)
+    return difference(a_seed(_seeded(better)), a_seed(_seeded(worse)), images)
+
+
+def _seeded(names: Iterable[str]) -> Iterable[tuple[int, float]]:
+    return ((run.summary["seed"], run.summary["test_top1"]) for name in names for run in RUNS.get(name, []))
 
 
 def slower(name: str, base: str, key: str = "step_ms") -> float:

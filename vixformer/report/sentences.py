@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 
 from vixformer.results.groups import Group, Layout, twin
-from vixformer.results.statistics import Difference, difference
+from vixformer.results.statistics import Difference, a_seed, difference
 
 PLACES = {"all": "everywhere", "alternate": "in every other layer", "first": "in the first half", "last": "in the second half"}
 MOST_PAIRS = 12
@@ -33,15 +32,9 @@ def _pick(placed: Placed, keep: Callable[[Layout], bool]) -> list[Group]:
     return [group for group, layout in placed if keep(layout)]
 
 
-def _a_seed(groups: Iterable[Group]) -> list[float]:
-    """Top-1 a seed, each the mean over the configurations, so that configurations do not pass for seeds."""
-    groups = list(groups)
-    seeds = {run.recipe.train.seed for group in groups for run in group.runs}
-    found = []
-    for seed in sorted(seeds):
-        values = [run.summary["test_top1"] for group in groups for run in group.runs if run.summary and run.recipe.train.seed == seed]
-        found.append(statistics.fmean(values))
-    return found
+def _tops(groups: Iterable[Group]) -> list[float]:
+    runs = (run for group in groups for run in group.runs)
+    return a_seed((run.recipe.train.seed, run.summary["test_top1"]) for run in runs if run.summary)
 
 
 def _images(groups: Sequence[Group]) -> int:
@@ -52,7 +45,7 @@ def compared(a: Sequence[Group], b: Sequence[Group], one: str, other: str) -> li
     """One sentence, or none where a side is missing."""
     if not a or not b:
         return []
-    ours, theirs = _a_seed(a), _a_seed(b)
+    ours, theirs = _tops(a), _tops(b)
     found = difference(ours, theirs, _images([*a, *b]))
     seeds = min(len(ours), len(theirs))
     return [f"{one} {_verb(found)} {other} by {abs(found.mean):.2f}{_noise(found)} points over {_count(seeds, 'seed')}: {_verdict(found)}."]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,6 +63,16 @@ def difference(a: Sequence[float], b: Sequence[float], images: int | None = None
 
 SMALL = 2.0
 """Points: only an interval at most so wide either way can show that there is no difference."""
+
+
+def a_seed(values: Iterable[tuple[int, float]]) -> list[float]:
+    """The mean of each seed: configurations that ran with the same seeds are averaged first, so that they do not pass for seeds."""
+    found: dict[int, list[float]] = {}
+    for seed, value in values:
+        found.setdefault(seed, []).append(value)
+    return [statistics.fmean(some) for _, some in sorted(found.items())]
+
+
 Says = Literal["above", "not above", "not below", "equal"]
 
 
