@@ -13,7 +13,10 @@ def is_name(text: str) -> bool:
 
 def download(name: str) -> Path:
     """A folder with the model `owner/name`, from the hub or from what is kept of it."""
-    hub = library()
+    try:
+        hub = library()
+    except ValueError as error:
+        raise ValueError(f"{name} is no folder here; {error}") from None
     try:
         return Path(hub.snapshot_download(name, allow_patterns=["*.json", "*.safetensors"]))
     except (hub.errors.HfHubHTTPError, OSError, ValueError) as error:
@@ -21,9 +24,9 @@ def download(name: str) -> Path:
 
 
 def here(folder: str | Path) -> Path:
-    """The folder itself where it is one, else what the hub has under this name."""
+    """The folder itself where it is one, else what the hub has under this name; "runs/TYPO" beside a folder "runs" is none."""
     path = Path(folder)
-    return download(str(folder)) if not path.exists() and is_name(str(folder)) else path
+    return path if path.exists() or path.parent.exists() or not is_name(str(folder)) else download(str(folder))
 
 
 def first_line(error: Exception) -> str:
@@ -35,5 +38,5 @@ def library() -> Any:
         import huggingface_hub
         import huggingface_hub.errors
     except ImportError:
-        raise ValueError('the hub needs huggingface_hub: pip install "vixformer[hub]"') from None
+        raise ValueError('models of the Hugging Face hub need huggingface_hub: pip install "vixformer[hub]"') from None
     return huggingface_hub

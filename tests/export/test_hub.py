@@ -122,6 +122,9 @@ def test_what_goes_wrong_is_a_sentence(
     run = next(runs.glob("mixed-seed0*"))
     with pytest.raises(ValueError, match="neither a folder here nor a model of the hub"):
         vix.from_pretrained("me/nothing")
+    monkeypatch.chdir(runs.parent)
+    with pytest.raises(ValueError, match="has no model"):  # a misspelt folder is not looked for on the hub
+        Predictor.load(f"{runs.name}/typo")
     with pytest.raises(ValueError, match='is called "owner/name"'):
         vix.push_to_hub(run, "clothes")
     monkeypatch.setenv("HF_TOKEN", "wrong")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import shutil
 import socket
 import threading
@@ -217,7 +215,7 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     window.set_input_files("#file", tmp_path / "clothes.png")
     window.locator("#answers .card").nth(1).wait_for()
     best = window.locator("#answers .card").first
-    assert label in window.locator("#answers .guess span").first.inner_text() or label in best.inner_text()
+    assert best.locator(".guess span").first.inner_text() == label
     assert " ms for this image" in best.inner_text()
     picture = best.locator(".maps img").first
     assert picture.evaluate("image => image.naturalWidth") == 168
@@ -268,5 +266,4 @@ def test_an_empty_folder_has_a_page_too(tmp_path: Path) -> None:
     client = TestClient(create_app([tmp_path]), base_url="http://localhost")
     assert client.get("/api/report").json()["rows"] == []
     assert client.get("/api/models").json() == []
-    json.dumps(client.get("/api/report").json())
-    assert io.StringIO(client.get("/").text).readline().startswith("<!doctype html>")
+    assert client.get("/").text.startswith("<!doctype html>")

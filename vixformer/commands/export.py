@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import PositiveInt
 from rich.console import Console
 
-from vixformer.commands.flags import split_flags
+from vixformer.commands.flags import several, split_flags
 from vixformer.terminal import read, say, table
 
 TESTED = 2000
@@ -36,10 +36,7 @@ def export(args: Sequence[str]) -> None:
     from vixformer.export.formats import WRITERS
     from vixformer.results.predictor import Predictor
 
-    forms = [form for form in options.format.replace(" ", "").split(",") if form]
-    for form in forms:
-        if form not in WRITERS:
-            raise ValueError(f"--format takes {', '.join(WRITERS)}, with commas between them, not {form}")
+    forms = several(options.format, tuple(WRITERS), "--format")
     predictor = Predictor.load(words[0])
     out = options.out or Path(words[0]) / "export"
     with Console(stderr=True).status("exporting"):

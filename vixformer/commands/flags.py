@@ -89,3 +89,12 @@ def choice(word: str, choices: Sequence[str], flag: str) -> Any:
     if word not in choices:
         raise ValueError(f"{flag} must be {' or '.join(choices)}, not {word}")
     return word
+
+
+def several(text: str, allowed: Sequence[str], flag: str) -> list[str]:
+    """svg,png: words with commas between them."""
+    words = [word for word in text.replace(" ", "").split(",") if word]
+    for word in words:
+        if word not in allowed:
+            raise ValueError(f"{flag} takes {', '.join(allowed)}, with commas between them, not {word}")
+    return words

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from vixformer.commands.flags import split_flags
+from vixformer.commands.flags import several, split_flags
 from vixformer.terminal import read, say
 
 FORMATS = ("svg", "png", "pdf", "json")
@@ -34,7 +34,7 @@ def report(args: Sequence[str]) -> None:
     options: Options = read(Options, flags, "report")
     if not words:
         raise ValueError('which runs? write "vix report runs"; "vix compare" and "vix train" leave them there')
-    formats, tables = _list(options.format, FORMATS, "--format"), _list(options.tables, ("md", "latex", "csv"), "--tables")
+    formats, tables = several(options.format, FORMATS, "--format"), several(options.tables, ("md", "latex", "csv"), "--tables")
     if options.out.suffix not in (".html", ".htm"):
         raise ValueError(f"a report ends in .html, not {options.out.name}; for image files give --figures DIR")
     for folder in (options.out.parent, *([options.figures] if options.figures else [])):
@@ -64,14 +64,6 @@ def report(args: Sequence[str]) -> None:
         say(f"{options.out.with_suffix(f'.{ENDINGS[name]}')}")
     if written:
         say(f"{options.figures}: {', '.join(name for names in written for name in names)}")
-
-
-def _list(text: str, allowed: Sequence[str], flag: str) -> list[str]:
-    words = [word for word in text.replace(" ", "").split(",") if word]
-    for word in words:
-        if word not in allowed:
-            raise ValueError(f"{flag} takes {', '.join(allowed)}, with commas between them, not {word}")
-    return words
 
 
 def _benches(words: Sequence[str]) -> dict[str, Any]:

@@ -8,6 +8,10 @@ import torch
 from torch import Tensor, nn
 
 
+class NotFiniteError(ValueError):
+    """A loss of NaN or infinity, and where it came from."""
+
+
 @torch.no_grad()
 def first_not_finite(model: nn.Module, images: Tensor) -> str:
     """The first module, in the order of computation, that makes NaN or infinity of finite input; or which weights are not finite."""

@@ -27,7 +27,7 @@ from vixformer.measure.machine import machine
 from vixformer.results.files import write_json, write_text
 from vixformer.results.runs import BEST, HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
 from vixformer.training.allocator import keep_freed_memory
-from vixformer.training.faults import first_not_finite
+from vixformer.training.faults import NotFiniteError, first_not_finite
 from vixformer.training.group import Alone, Group, process_device, whole
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.loggers import make_loggers
@@ -397,7 +397,3 @@ class _Run:
 
 class Stopped(Exception):  # noqa: N818
     """An observer's way to end a run after an epoch; what was done is kept."""
-
-
-class NotFiniteError(ValueError):
-    """A loss of NaN or infinity, and where it came from."""
