@@ -31,6 +31,9 @@ VARIANTS = [
     "nystrom(landmarks=16)",
     "nystrom(landmarks=7, conv=none)",
     "focused(conv=none)",
+    "lens(conv=none)",
+    "lens(power=2)",
+    "hedgehog(conv=3)",
     "mlp(hidden=20)",
 ]
 ALL = [*WORDS, *KERNELS, *PLAIN, *VARIANTS]
@@ -53,7 +56,7 @@ def has_option(attention: str, name: str) -> bool:
 
 
 def causal(attention: str) -> str:
-    attention = "focused(conv=none)" if attention == "focused" else attention
+    attention = f"{attention}(conv=none)" if attention in ("focused", "lens") else attention
     return f"{attention[:-1]}, causal=true)" if "(" in attention else f"{attention}(causal=true)"
 
 

@@ -202,6 +202,20 @@ def test_focused(power: int) -> None:
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("power", [1, 2])
+def test_lens(power: int) -> None:
+    c = core(f"lens(power={power})")
+    q, k, v = torch.randn(3, 2, HEADS, 1 + 6, K)
+    features = ((x.clamp(min=0) + 1e-3) ** power for x in (q, k))
+    assert distance(c.attention_map(q, k), weights_of(*features)) <= 1e-5
+    image = v[:, :, 1:].transpose(2, 3).reshape(2, HEADS * K, 2, 3)
+    expected = F.conv2d(image, c.conv.weight, padding=1, groups=HEADS * K).reshape(2, HEADS, K, 6).transpose(2, 3)
+    local = c(q, k, v, grid=(2, 3)) - c(q, k, v)
+    assert distance(local[:, :, 1:], expected) <= 1e-5
+    assert not local[:, :, 0].any()
+
+
+@torch.no_grad()
 def test_cosine() -> None:
     """Products are relu(q) . relu(k) cos(pi (i - j) / 2N)."""
     c = core("cosine")

@@ -45,7 +45,7 @@ class Mechanism(nn.Module, Configured, family="attention"):
 
     mask: ClassVar[Literal["exact", "hidden", "refused"]] = "hidden"
     """What a mask does: a masked tail gives what the shorter input gives; masked tokens change nothing; or it is refused."""
-    uses_grid: ClassVar[bool] = False
+    uses_grid: bool = False
     """Whether the shape of the image matters to it."""
     by_formula: ClassVar[bool] = False
     """Whether torch's counter cannot see its multiply-adds, so that what it declares is all there is."""

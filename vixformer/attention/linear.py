@@ -7,18 +7,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from vixformer.attention import native, ops
 from vixformer.attention.base import Core, Grid, Shape
+from vixformer.attention.local import Local
 
 
 class LinearCore(Core):
-    """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)), in float32, keeping q, k and v for backward and no feature."""
+    """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)), in float32, keeping q, k and v for backward and no feature.
+
+    `conv` adds a depthwise convolution of v over windows of that side, where backbones hand down the grid that tokens lie on.
+    """
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
         causal: bool = False
+        conv: int | None = None
+
+        def __post_init__(self) -> None:
+            if self.conv is not None and (self.conv < 1 or self.conv % 2 == 0):
+                raise ValueError(f"conv is the side of a square window and must be an odd number or none, not {self.conv}")
+            if self.conv is not None and self.causal:
+                raise ValueError("the convolution looks ahead: causal=true needs conv=none")
 
     eps: float = 0.0
     """Added to the normaliser."""
@@ -28,6 +39,22 @@ class LinearCore(Core):
     def __init__(self, config: Any, shape: Shape) -> None:
         super().__init__(config, shape)
         self.causal: bool = config.causal
+        self.conv = None if config.conv is None else self.make_conv(config.conv)
+
+    def make_conv(self, side: int) -> Local:
+        return Local(self.shape.num_heads * (self.shape.value_dim or self.shape.head_dim), side)
+
+    def imitate(self) -> None:
+        for weight in () if self.conv is None else self.conv.parameters():
+            nn.init.zeros_(weight)
+
+    @property
+    def square(self) -> bool:
+        return self.conv is not None or super().square
+
+    @property
+    def uses_grid(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.conv is not None
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
         """Features (B, H, N, M), float32 or wider, of queries or keys (B, H, N, K). `mask` says which tokens count in statistics."""
@@ -47,7 +74,8 @@ class LinearCore(Core):
         raise NotImplementedError
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        return ops.recompute(self, "attend", mask, q, k, v)
+        out = ops.recompute(self, "attend", mask, q, k, v)
+        return out if self.conv is None else self.conv(out, v, mask, grid)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         known = self.native_map() if mask is None and not self.causal else None
@@ -65,7 +93,8 @@ class LinearCore(Core):
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         weights = self._weights(q, k, mask)
-        return (weights @ v.to(weights.dtype)).to(v.dtype)
+        out = (weights @ v.to(weights.dtype)).to(v.dtype)
+        return out if self.conv is None else self.conv.reference(out, v, mask, grid)
 
     def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
         return self._weights(q, k, mask).to(torch.promote_types(q.dtype, torch.float32))
@@ -79,4 +108,6 @@ class LinearCore(Core):
 
     def macs(self, n: int) -> int:
         heads, k = self.shape.num_heads, self.shape.head_dim
-        return heads * (2 * self.phi_macs(n) + ops.linear_attention_macs(n, self.width, k, self.causal))
+        window = (self.config.conv or 0) ** 2  # for all n tokens, as if none were a class token
+        local = n * (self.shape.value_dim or k) * window
+        return heads * (2 * self.phi_macs(n) + ops.linear_attention_macs(n, self.width, k, self.causal) + local)

@@ -37,6 +37,7 @@ class Performer(LinearCore, name="performer"):
         total_eps: NonNegativeFloat = 0.0
 
         def __post_init__(self) -> None:
+            super().__post_init__()
             kernel: Any = self.kernel
             if self.features is None and kernel.owner.projects == "always":
                 raise ValueError(f"kernel={kernel.owner.name} is made of random features: give features a number, not none")
@@ -85,10 +86,11 @@ class Performer(LinearCore, name="performer"):
 
     def native_map(self) -> native.FeatureMap | None:
         exponential = vars(type(self.kernel)).get("native_exp")  # the kernel's own word: a subclass has another formula
-        if exponential is None or self.projection is None or self.bias is not None:
+        if exponential is None or self.bias is not None:
             return None
         weight = getattr(self.kernel, "norm_weight", 0.0) * self.scale**2
-        return native.FeatureMap(self.projection.float().t() * self.scale, exponential, weight, self.kernel.config.eps, self.eps)
+        directions = None if self.projection is None else self.projection.float().t() * self.scale
+        return native.FeatureMap(directions, self.scale, exponential, weight, self.kernel.config.eps, self.eps)
 
     @property
     def width(self) -> int:

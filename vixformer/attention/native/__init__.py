@@ -27,7 +27,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from vixformer.attention import ops
 
 HERE = Path(__file__).parent
-SOURCES = [HERE / name for name in ("exact.c", "linear.c", "nystrom.c")]
+SOURCES = [HERE / name for name in ("exact.c", "linear.c", "local.c", "nystrom.c")]
 # -ffast-math would undo the rounding that exp is made of
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared"]
 LANES = 16
@@ -48,8 +48,10 @@ def library() -> ctypes.CDLL | None:
     sizes = [pointer, ctypes.c_long] + [whole] * 4  # strides; B, H, N, K and the size of the small side
     built.exact.argtypes = [pointer] * 4 + sizes + [pointer]
     built.exact_backward.argtypes = [pointer] * 8 + sizes + [pointer]
-    built.linear_attention.argtypes = [pointer] * 4 + sizes + [pointer, pointer, whole, real, real, real]
-    built.linear_attention_backward.argtypes = [pointer] * 7 + sizes + [pointer, pointer, pointer, whole, real, real, real]
+    built.linear_attention.argtypes = [pointer] * 4 + sizes + [pointer, pointer, whole, real, real, real, real]
+    built.linear_attention_backward.argtypes = [pointer] * 7 + sizes + [pointer, pointer, pointer, whole, real, real, real, real]
+    built.local.argtypes = [pointer] * 3 + sizes + [pointer, whole, whole]
+    built.local_filters.argtypes = [pointer] * 3 + sizes + [whole, whole]
     built.nystrom.argtypes = [pointer] * 4 + sizes + [whole, pointer, whole]
     return built
 
@@ -84,41 +86,48 @@ def _processor() -> str:
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """phi(x) = max(u, 0) + eps or exp(u - norm_weight |x|^2 - c) + eps with u = x `directions` (K, M); the normaliser gets total_eps."""
+    """phi(x) = max(u, 0) + eps or exp(u - norm_weight |x|^2 - c) + eps with u = x `directions` (K, M), or x `scale` where there are none;
+    the normaliser gets total_eps."""
 
-    directions: Tensor
+    directions: Tensor | None
+    scale: float
     exponential: bool
     norm_weight: float
     eps: float
     total_eps: float
 
-    def numbers(self) -> tuple[bool, float, float, float]:
-        return self.exponential, self.norm_weight, self.eps, self.total_eps
+    def tensors(self) -> tuple[Tensor, ...]:
+        return () if self.directions is None else (self.directions,)
 
-    def padded(self) -> tuple[Tensor, Tensor]:
+    def numbers(self) -> tuple[bool, float, float, float, float]:
+        return self.exponential, self.scale, self.norm_weight, self.eps, self.total_eps
+
+    def padded(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
         """Directions up to a multiple of LANES, and which of them count."""
+        if self.directions is None:
+            return None, x.new_ones(x.shape[-1])
         fill = -self.directions.shape[1] % LANES
         return F.pad(self.directions, (0, fill)).contiguous(), F.pad(self.directions.new_ones(self.directions.shape[1]), (0, fill))
 
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap) -> Tensor | None:
     """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)); None where torch has to do it."""
-    if not _can(q, k, v, phi.directions) or not _alike(q, k, v):
+    if not _can(q, k, v, *phi.tensors()) or not _alike(q, k, v):
         return None
-    directions, keep = phi.padded()
-    out = _like(q)
-    return _call("linear_attention", (q, k, v), (out,), q.shape, keep.numel(), directions.data_ptr(), keep.data_ptr(), *phi.numbers())
+    directions, keep = phi.padded(q)
+    pointers = None if directions is None else directions.data_ptr(), keep.data_ptr()
+    return _call("linear_attention", (q, k, v), (_like(q),), q.shape, keep.numel(), *pointers, *phi.numbers())
 
 
 def linear_attention_backward(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, phi: FeatureMap) -> tuple[Tensor, Tensor, Tensor] | None:
     """The gradients of q, k and v; None where torch has to find them."""
     with torch.no_grad():
-        if not _can(q, k, v, grad, phi.directions) or not _alike(q, k, v, grad):
+        if not _can(q, k, v, grad, *phi.tensors()) or not _alike(q, k, v, grad):
             return None
-        directions, keep = phi.padded()
-        turned = directions.t().contiguous()
+        directions, keep = phi.padded(q)
+        turned = None if directions is None else directions.t().contiguous()
         grads = _like(q), _like(k), _like(v)
-        pointers = directions.data_ptr(), turned.data_ptr(), keep.data_ptr()
+        pointers = *(None if t is None else t.data_ptr() for t in (directions, turned)), keep.data_ptr()
         failed = _call("linear_attention_backward", (q, k, v, grad), grads, q.shape, keep.numel(), *pointers, *phi.numbers()) is None
     return None if failed else grads
 
@@ -150,6 +159,37 @@ class _Exact(torch.autograd.Function):
         if _call("exact_backward", (q, k, v, out, grads[0]), found, q.shape, k.shape[-2], logs.data_ptr()) is None:
             raise MemoryError("no memory for the gradient of attention")
         return found
+
+
+def local(out: Tensor, v: Tensor, filters: Tensor, grid: tuple[int, int]) -> Tensor | None:
+    """out (B, H, N, K) + the convolution of v over the grid that the last tokens lie on, `filters` (H K, 1, side, side), with gradients;
+    None where torch has to do it."""
+    if not _plain(out, v, filters) or v.shape[-1] % LANES or not _alike(out, v):
+        return None
+    return _Local.apply(out, v, filters, grid)  # pyright: ignore[reportReturnType]
+
+
+class _Local(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, out: Tensor, v: Tensor, filters: Tensor, grid: tuple[int, int]) -> Tensor:
+        ctx.save_for_backward(v, filters)
+        ctx.grid = grid
+        by_tap = filters.flatten(1).t().contiguous()
+        made = _call("local", (out, v), (_like(v),), v.shape, filters.shape[-1], by_tap.data_ptr(), *grid)
+        if made is None:
+            raise MemoryError("no memory for a convolution")
+        return made
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (grad,), (v, filters) = grads, ctx.saved_tensors
+        side, (b, h, _, d) = filters.shape[-1], v.shape
+        turned = filters.flip(-1, -2).flatten(1).t().contiguous()
+        dv = _call("local", (grad.new_zeros(d).expand_as(grad), grad), (_like(v),), v.shape, side, turned.data_ptr(), *ctx.grid)
+        taps = v.new_empty(b, side * side, h, d)
+        _call("local_filters", (grad, v), (taps,), v.shape, side, *ctx.grid)
+        return grad, dv, taps.sum(0).flatten(1).t().reshape_as(filters), None
 
 
 def nystrom(q: Tensor, k: Tensor, v: Tensor, landmarks: int, iterations: int, filters: Tensor | None) -> Tensor | None:

@@ -7,13 +7,21 @@
 
 typedef struct {
     int d, m, exponential; /* phi is exp(u - weight |x|^2 - c) + eps, or max(u, 0) + eps */
-    float weight, eps;
-    const float *directions, *keep; /* d x m, and m */
+    float scale, weight, eps;
+    const float *directions, *keep; /* d x m, or none: then u is x scale, and m is d; and m */
 } Map;
+
+static void scaled(int rows, int d, const float *x, long s, float scale, float *to, long st) {
+    for (int r = 0; r < rows; r++)
+        for (int c = 0; c < d; c += W) store(to + r * st + c, load(x + r * s + c) * spread(scale));
+}
 
 /* u = x W for some tokens, and for exponentials the exponents' own part, weight |x|^2 */
 static void project(const Map *f, const float *x, long s, int rows, float *u, float *half) {
-    gemm(rows, f->m, f->d, x, s, 1, f->directions, f->m, u, f->m, 0);
+    if (f->directions)
+        gemm(rows, f->m, f->d, x, s, 1, f->directions, f->m, u, f->m, 0);
+    else
+        scaled(rows, f->d, x, s, f->scale, u, f->d);
     if (!f->exponential) return;
     for (int r = 0; r < rows; r++) {
         vec square = spread(0.0f);
@@ -115,9 +123,9 @@ static void answer(const Map *f, const float *q, long sq, int n, const float *co
 
 /* Tensors are b x h x n x d; strides holds those of b, h and n for q, k, v and out in turn. Returns 0, or 1 when there is no memory. */
 int linear_attention(const float *q, const float *k, const float *v, float *out, const long *strides, long b, int h, int n, int d, int m,
-                     const float *directions, const float *keep, int exponential, float weight, float eps, float total_eps) {
+                     const float *directions, const float *keep, int exponential, float scale, float weight, float eps, float total_eps) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9;
-    const Map f = {d, m, exponential, weight, eps, directions, keep};
+    const Map f = {d, m, exponential, scale, weight, eps, directions, keep};
     int failed = 0;
 #pragma omp parallel reduction(| : failed)
     {
@@ -148,7 +156,10 @@ static void through_features(const Map *f, const float *turned, const float *phi
             without = (vec)((ivec)spread(1.0f) & (without > spread(0.0f)));
         store(change + i, load(change + i) * without);
     }
-    gemm(rows, d, m, change, m, 1, turned, d, dx, sd, 0);
+    if (turned)
+        gemm(rows, d, m, change, m, 1, turned, d, dx, sd, 0);
+    else
+        scaled(rows, d, change, m, f->scale, dx, sd);
     for (int r = 0; f->exponential && r < rows; r++) {
         vec sum = spread(0.0f);
         for (int j = 0; j < m; j += W) sum += load(change + r * m + j);
@@ -161,10 +172,10 @@ static void through_features(const Map *f, const float *turned, const float *phi
  * of q, k, v, the gradient of out, and of q, k and v. */
 int linear_attention_backward(const float *q, const float *k, const float *v, const float *grad, float *dq, float *dk, float *dv,
                               const long *strides, long b, int h, int n, int d, int m, const float *directions, const float *turned,
-                              const float *keep, int exponential, float weight, float eps, float total_eps) {
+                              const float *keep, int exponential, float scale, float weight, float eps, float total_eps) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *sg = strides + 9;
     const long *sdq = strides + 12, *sdk = strides + 15, *sdv = strides + 18;
-    const Map f = {d, m, exponential, weight, eps, directions, keep};
+    const Map f = {d, m, exponential, scale, weight, eps, directions, keep};
     int failed = 0;
 #pragma omp parallel reduction(| : failed)
     {
