@@ -53,6 +53,7 @@ def library() -> ctypes.CDLL | None:
     built.local.argtypes = [pointer] * 3 + sizes + [pointer, whole, whole]
     built.local_filters.argtypes = [pointer] * 3 + sizes + [whole, whole]
     built.nystrom.argtypes = [pointer] * 4 + sizes + [whole, pointer, whole]
+    built.nystrom_backward.argtypes = [pointer] * 8 + sizes + [whole, pointer, whole]
     return built
 
 
@@ -182,7 +183,7 @@ class _Local(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         (grad,), (v, filters) = grads, ctx.saved_tensors
         side, (b, h, _, d) = filters.shape[-1], v.shape
         turned = filters.flip(-1, -2).flatten(1).t().contiguous()
@@ -193,13 +194,48 @@ class _Local(torch.autograd.Function):
 
 
 def nystrom(q: Tensor, k: Tensor, v: Tensor, landmarks: int, iterations: int, filters: Tensor | None) -> Tensor | None:
-    """Attention with the convolution of v added, `filters` (H, 2 side + 1); None where torch has to do it."""
-    if landmarks % LANES or not _can(q, k, v, *(() if filters is None else (filters,))) or not _alike(q, k, v):
+    """Attention with the convolution of v added, `filters` (H, 2 side + 1), with gradients; None where torch has to do it."""
+    given = (q, k, v) if filters is None else (q, k, v, filters)
+    if landmarks % LANES or q.shape[-1] % LANES or not _plain(*given) or not _alike(q, k, v):
         return None
-    if filters is None:
-        return _call("nystrom", (q, k, v), (_like(q),), q.shape, landmarks, iterations, None, 0)
-    padded = F.pad(filters.detach(), (3, 3)).contiguous()
-    return _call("nystrom", (q, k, v), (_like(q),), q.shape, landmarks, iterations, padded.data_ptr(), filters.shape[1] // 2)
+    if torch.is_grad_enabled() and any(t.requires_grad for t in given):
+        return _Nystrom.apply(q, k, v, filters, landmarks, iterations)  # pyright: ignore[reportReturnType]
+    return _nystrom(q, k, v, filters, landmarks, iterations)
+
+
+def _nystrom(q: Tensor, k: Tensor, v: Tensor, filters: Tensor | None, landmarks: int, iterations: int) -> Tensor | None:
+    padded = None if filters is None else _padded(filters)
+    return _call("nystrom", (q, k, v), (_like(q),), q.shape, landmarks, iterations, *_filter(padded))
+
+
+def _padded(filters: Tensor) -> Tensor:
+    return F.pad(filters.detach(), (3, 3)).contiguous()
+
+
+def _filter(padded: Tensor | None) -> tuple[int | None, int]:
+    return (None, 0) if padded is None else (padded.data_ptr(), (padded.shape[1] - 7) // 2)
+
+
+class _Nystrom(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, filters: Tensor | None, landmarks: int, iterations: int) -> Tensor:
+        ctx.save_for_backward(q, k, v, filters)
+        ctx.sizes = landmarks, iterations
+        out = _nystrom(q, k, v, filters, landmarks, iterations)
+        if out is None:
+            raise MemoryError("no memory for attention")
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        q, k, v, filters = ctx.saved_tensors
+        dfilters = q.new_empty(*q.shape[:2], 1) if filters is None else q.new_empty(len(q), *filters.shape)
+        made = _like(q), _like(k), _like(v), dfilters
+        padded = None if filters is None else _padded(filters.flip(1))
+        if _call("nystrom_backward", (q, k, v, grads[0]), made, q.shape, *ctx.sizes, *_filter(padded)) is None:
+            raise MemoryError("no memory for the gradient of attention")
+        return *made[:3], None if filters is None else dfilters.sum(0), None, None
 
 
 def _alike(*tensors: Tensor) -> bool:

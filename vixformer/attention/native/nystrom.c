@@ -4,7 +4,7 @@
  */
 #include "small.h"
 
-/* means of uneven segments of x, transposed: out is d x l */
+/* means of uneven segments of x, transposed, times scale: out is d x l */
 static void landmarks(const float *x, long sx, int n, int l, int d, float scale, float *out) {
     int length = n / l, shorter = (length + 1) * l - n;
     for (int i = 0, row = 0; i < l; i++) {
@@ -47,19 +47,24 @@ static void summarise(const float *marks, const float *k, long sk, const float *
         for (int c = 0; c < d; c += W) store(out + i * d + c, load(out + i * d + c) * spread(1.0f / sum[i]));
 }
 
+/* The column of a with the largest sum, and that sum. */
+static float fullest(const float *a, int l, int *which) {
+    float most = 0.0f;
+    for (int j = 0; j < l; j++) {
+        float column = 0.0f;
+        for (int i = 0; i < l; i++) column += a[i * l + j];
+        if (column > most) most = column, *which = j;
+    }
+    return most;
+}
+
 /* x <- pinv(a) x by the iteration of ops.iterative_pinv.
  *
  * With e = 1 - a z a step is z <- z (1 + e + e^2 + e^3 / 4), and it takes e to e^3 (3 + e) / 4. All these matrices commute, so the last two steps
  * go to x, which is narrower than z; the earlier ones keep z, because a z computed anew corrects what rounding did. */
 static void pinv_apply(const float *a, float *x, int iterations, int l, int d, float *z, float *p, float *y, float *r) {
-    float most = 0.0f;
-    for (int j = 0; j < l; j++) {
-        float column = 0.0f;
-        for (int i = 0; i < l; i++) column += a[i * l + j];
-        most = column > most ? column : most;
-    }
-    for (int i = 0; i < l; i++)
-        for (int j = 0; j < l; j++) z[i * l + j] = a[j * l + i] / most;
+    int column;
+    turn(a, l, l, l, l, 1.0f / fullest(a, l, &column), z);
     for (int step = 2; step < iterations; step++) {
         gemm(l, l, l, a, l, 1, z, l, p, l, 0);
         gemm(l, l, l, p, l, 1, p, l, y, l, 0);
@@ -119,6 +124,82 @@ static void convolve(const float *v, long s, int n, int d, const float *w, int s
     }
 }
 
+/* The same iteration with everything kept: for each step z, p = a z, t2 = 15 - p t1 with t1 = 7 - p, and t3 = 13 - p t2; z t3 / 4 is the next z.
+ * Returns the last. */
+enum { KEPT = 4 };
+static const float *pinv_keep(const float *a, int iterations, int l, float *z) {
+    const int square = l * l;
+    int column;
+    turn(a, l, l, l, l, 1.0f / fullest(a, l, &column), z);
+    for (int step = 0; step < iterations; step++, z += KEPT * square) {
+        float *p = z + square, *t2 = p + square, *t3 = t2 + square, *next = t3 + square;
+        gemm(l, l, l, a, l, 1, z, l, p, l, 0);
+        gemm(l, l, l, p, l, 1, p, l, t2, l, 0);
+        for (int i = 0; i < square; i += W) store(t2 + i, load(t2 + i) - spread(7.0f) * load(p + i));
+        for (int i = 0; i < l; i++) t2[i * l + i] += 15.0f;
+        gemm(l, l, l, p, l, 1, t2, l, t3, l, 0);
+        for (int i = 0; i < square; i += W) store(t3 + i, -load(t3 + i));
+        for (int i = 0; i < l; i++) t3[i * l + i] += 13.0f;
+        gemm(l, l, l, z, l, 1, t3, l, next, l, 0);
+        for (int i = 0; i < square; i += W) store(next + i, load(next + i) * spread(0.25f));
+    }
+    return z;
+}
+
+/* The gradient of a from dz, that of its pseudo-inverse. Every p, and so every t, is symmetric, being a polynomial in a a'. x, y and s are room. */
+static void pinv_backward(const float *a, int iterations, int l, const float *kept, float *dz, float *da, float *x, float *y, float *s) {
+    const int square = l * l;
+    memset(da, 0, sizeof(float) * square);
+    for (int step = iterations - 1; step >= 0; step--) {
+        const float *z = kept + KEPT * square * step, *p = z + square, *t2 = p + square, *t3 = t2 + square;
+        for (int i = 0; i < square; i += W) store(dz + i, load(dz + i) * spread(0.25f));
+        gemm(l, l, l, z, 1, l, dz, l, x, l, 0); /* that of t3 */
+        gemm(l, l, l, dz, l, 1, t3, l, s, l, 0);
+        memcpy(dz, s, sizeof(float) * square);
+        gemm(l, l, l, x, l, 1, t2, l, s, l, 0);
+        gemm(l, l, l, p, l, 1, x, l, y, l, 0); /* minus that of t2 */
+        gemm(l, l, l, y, l, 1, p, l, s, l, 1);
+        gemm(l, l, l, p, l, 1, y, l, x, l, 0); /* that of t1 */
+        for (int i = 0; i < square; i += W) store(s + i, spread(7.0f) * load(y + i) - load(s + i) - load(x + i));
+        gemm(l, l, l, a, 1, l, s, l, dz, l, 1);
+        turn(z, l, l, l, l, 1.0f, x);
+        gemm(l, l, l, s, l, 1, x, l, da, l, 1);
+    }
+    int column;
+    const float share = 1.0f / fullest(a, l, &column), pull = -dot(dz, kept, square) * share;
+    turn(dz, l, l, l, l, share, x);
+    for (int i = 0; i < square; i += W) store(da + i, load(da + i) + load(x + i));
+    for (int i = 0; i < l; i++) da[i * l + column] += pull;
+}
+
+/* from the gradient of weights, rows x l, to that of the scores they are a softmax of along their rows, in place */
+static void softmax_backward(const float *weights, float *change, int rows, int l) {
+    for (int r = 0; r < rows; r++, weights += l, change += l) {
+        vec mean = spread(dot(weights, change, l));
+        for (int j = 0; j < l; j += W) store(change + j, load(weights + j) * (load(change + j) - mean));
+    }
+}
+
+/* the gradient of means, l x d, times scale, added to that of what they are the means of */
+static void through_landmarks(const float *dmarks, int n, int l, int d, float scale, float *dx, long s) {
+    int length = n / l, shorter = (length + 1) * l - n;
+    for (int i = 0, row = 0; i < l; i++) {
+        int size = i < shorter ? length : length + 1;
+        for (int r = 0; r < size; r++, row++)
+            for (int c = 0; c < d; c += W) store(dx + row * s + c, load(dx + row * s + c) + spread(scale / size) * load(dmarks + i * d + c));
+    }
+}
+
+/* the gradient of a head's 2 side + 1 taps */
+static void filter_backward(const float *grad, long sg, const float *v, long sv, int n, int d, int side, float *taps) {
+    for (int t = -side; t <= side; t++) {
+        vec sum = spread(0.0f);
+        for (int i = t < 0 ? -t : 0; i < n && i + t < n; i++)
+            for (int c = 0; c < d; c += W) sum += load(grad + i * sg + c) * load(v + (i + t) * sv + c);
+        taps[side + t] = sum_of(sum);
+    }
+}
+
 /* Tensors are b x h x n x d; strides holds those of b, h and n for q, k, v and out in turn. filter is h x (2 side + 7), or null.
  * Returns 0, or 1 when there is no memory. */
 int nystrom(const float *q, const float *k, const float *v, float *out, const long *strides, long b, int h, int n, int d, int l, int iterations,
@@ -155,6 +236,100 @@ int nystrom(const float *q, const float *k, const float *v, float *out, const lo
                 gemm(rows, d, l, scores, l, 1, x, d, to, so[2], 0);
                 divide_rows(to, so[2], rows, d, totals);
                 if (filter) convolve(vi, sv[2], n, d, filter + j * (2 * side + 7), side, start, rows, to, so[2]);
+            }
+        }
+        free(work);
+    }
+    return failed;
+}
+
+/* The gradients of q, k, v and, for each image by itself, of the filter (b x h x (2 side + 1)), from that of out, with everything computed again.
+ * `filter` runs backwards here. */
+int nystrom_backward(const float *q, const float *k, const float *v, const float *grad, float *dq, float *dk, float *dv, float *dfilter,
+                     const long *strides, long b, int h, int n, int d, int l, int iterations, const float *filter, int side) {
+    const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *sg = strides + 9;
+    const long *sdq = strides + 12, *sdk = strides + 15, *sdv = strides + 18, *sdf = strides + 21;
+    const float scale = 1.0f / sqrtf((float)d);
+    const size_t thin = (size_t)l * d, square = (size_t)l * l;
+    int failed = 0;
+#pragma omp parallel reduction(| : failed)
+    {
+        float *work = scratch(11 * thin + 6 * square + (KEPT * (size_t)iterations + 1) * square + 2 * (size_t)BLOCK * l + 3 * (size_t)l + BLOCK);
+        failed |= !work;
+#pragma omp for schedule(dynamic)
+        for (long item = 0; item < b * h; item++) {
+            if (!work) continue;
+            long i = item / h, j = item % h;
+            const float *qi = q + i * sq[0] + j * sq[1], *ki = k + i * sk[0] + j * sk[1], *vi = v + i * sv[0] + j * sv[1];
+            const float *gi = grad + i * sg[0] + j * sg[1];
+            float *dqi = dq + i * sdq[0] + j * sdq[1], *dki = dk + i * sdk[0] + j * sdk[1], *dvi = dv + i * sdv[0] + j * sdv[1];
+            /* marks are d x l and, turned, l x d; those of q hold the scale */
+            float *q_marks = work, *k_marks = q_marks + thin, *q_rows = k_marks + thin, *k_rows = q_rows + thin, *sums = k_rows + thin;
+            float *values = sums + thin, *dvalues = values + thin, *dsums = dvalues + thin, *turned = dsums + thin, *dq_marks = turned + thin;
+            float *dk_marks = dq_marks + thin, *a = dk_marks + thin, *dz = a + square, *da = dz + square, *x = da + square, *y = x + square;
+            float *s = y + square, *kept = s + square, *scores = kept + (KEPT * (size_t)iterations + 1) * square;
+            float *change = scores + (size_t)BLOCK * l, *top = change + (size_t)BLOCK * l, *sum = top + l, *mean = sum + l, *totals = mean + l;
+
+            landmarks(qi, sq[2], n, l, d, scale, q_marks);
+            landmarks(ki, sk[2], n, l, d, 1.0f, k_marks);
+            turn(q_marks, l, d, l, d, 1.0f, q_rows);
+            turn(k_marks, l, d, l, d, 1.0f, k_rows);
+            gemm(l, l, d, q_marks, 1, l, k_marks, l, a, l, 0);
+            softmax_rows(a, l, l, sum, NULL);
+            divide_rows(a, l, l, l, sum);
+            summarise(q_marks, ki, sk[2], vi, sv[2], n, l, d, scores, top, sum, sums);
+            for (int r = 0; r < l; r++) top[r] += logf(sum[r]);
+            const float *z = pinv_keep(a, iterations, l, kept);
+            gemm(l, d, l, z, l, 1, sums, d, values, d, 0);
+
+            /* out = softmax(scale q k_marks') values */
+            for (size_t c = 0; c < thin; c++) k_marks[c] *= scale;
+            turn(values, d, l, d, l, 1.0f, turned);
+            for (int start = 0; start < n; start += BLOCK) {
+                int rows = n - start < BLOCK ? n - start : BLOCK;
+                const float *from = qi + start * sq[2], *g = gi + start * sg[2];
+                gemm(rows, l, d, from, sq[2], 1, k_marks, l, scores, l, 0);
+                softmax_rows(scores, rows, l, totals, NULL);
+                divide_rows(scores, l, rows, l, totals);
+                gemm(l, d, rows, scores, 1, l, g, sg[2], dvalues, d, start > 0);
+                gemm(rows, l, d, g, sg[2], 1, turned, l, change, l, 0);
+                softmax_backward(scores, change, rows, l);
+                for (int c = 0; c < rows * l; c += W) store(change + c, load(change + c) * spread(scale));
+                gemm(rows, d, l, change, l, 1, k_rows, d, dqi + start * sdq[2], sdq[2], 0);
+                gemm(l, d, rows, change, 1, l, from, sq[2], dk_marks, d, start > 0);
+            }
+
+            /* values = z sums, z = pinv(a), a = softmax(q_marks k_marks') */
+            turn(sums, d, l, d, l, 1.0f, turned);
+            gemm(l, l, d, dvalues, d, 1, turned, l, dz, l, 0);
+            gemm(l, d, l, z, 1, l, dvalues, d, dsums, d, 0);
+            pinv_backward(a, iterations, l, kept, dz, da, x, y, s);
+            softmax_backward(a, da, l, l);
+            gemm(l, d, l, da, l, 1, k_rows, d, dq_marks, d, 0);
+            gemm(l, d, l, da, 1, l, q_rows, d, dk_marks, d, 1);
+
+            /* sums = softmax(q_marks k') v, a row for each landmark, a column here */
+            turn(dsums, d, l, d, l, 1.0f, turned);
+            for (int r = 0; r < l; r++) mean[r] = dot(dsums + r * d, sums + r * d, d);
+            for (int start = 0; start < n; start += BLOCK) {
+                int rows = n - start < BLOCK ? n - start : BLOCK;
+                gemm(rows, l, d, ki + start * sk[2], sk[2], 1, q_marks, l, scores, l, 0);
+                gemm(rows, l, d, vi + start * sv[2], sv[2], 1, turned, l, change, l, 0);
+                for (int r = 0; r < rows; r++)
+                    for (int c = 0; c < l; c += W) {
+                        float *w = scores + r * l + c, *to = change + r * l + c;
+                        store(w, vexp(load(w) - load(top + c)));
+                        store(to, load(w) * (load(to) - load(mean + c)));
+                    }
+                gemm(rows, d, l, scores, l, 1, dsums, d, dvi + start * sdv[2], sdv[2], 0);
+                gemm(rows, d, l, change, l, 1, q_rows, d, dki + start * sdk[2], sdk[2], 0);
+                gemm(l, d, rows, change, 1, l, ki + start * sk[2], sk[2], dq_marks, d, 1);
+            }
+            through_landmarks(dq_marks, n, l, d, scale, dqi, sdq[2]);
+            through_landmarks(dk_marks, n, l, d, 1.0f, dki, sdk[2]);
+            if (filter) {
+                convolve(gi, sg[2], n, d, filter + j * (2 * side + 7), side, 0, n, dvi, sdv[2]);
+                filter_backward(gi, sg[2], vi, sv[2], n, d, side, dfilter + i * sdf[0] + j * sdf[1]);
             }
         }
         free(work);
