@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -265,6 +266,23 @@ def test_the_resnet_stem_is_a_resnet() -> None:
         short = F.batch_norm(F.conv2d(wanted, block.short[0].weight, stride=stride), *norm(block.short[1]))
         wanted = F.relu(body + short)
     assert distance(stem(x), wanted.flatten(2).transpose(1, 2)) <= 1e-5
+
+
+@torch.no_grad()
+def test_the_vgg_stem_is_convolutions_and_maxima() -> None:
+    model = small("vit", stem="vgg", patch_size=4, embed_dim=48, num_heads=3)
+    model(images(model))
+    stem, given = model.eval().patch_embed, images(model)
+    x = given
+    convolutions = [(m, n) for m, n in pairwise(stem.layers) if isinstance(m, torch.nn.Conv2d)]
+    assert [m.out_channels for m, _ in convolutions] == [16, 32, 32, 48]
+    for i, (convolution, after) in enumerate(convolutions):
+        x = F.max_pool2d(x, 2) if i in (1, 3) else x
+        x = F.gelu(F.batch_norm(F.conv2d(x, convolution.weight, padding=1), *norm(after)))
+    assert distance(stem(given), x.flatten(2).transpose(1, 2)) <= 1e-5
+    for odd in (dict(patch_size=3), dict(patch_size=4, embed_dim=64)):
+        with pytest.raises(ValueError, match='stem="vgg" halves the image'):
+            small("vit", stem="vgg", **odd)
 
 
 def norm(module: Any) -> Any:

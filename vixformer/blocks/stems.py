@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -139,6 +140,32 @@ class ResNetStem(Stem, name="resnet"):
     def forward(self, images: Tensor) -> Tensor:
         height, width = self.grid(*images.shape[-2:])
         return self.blocks(self.first(images))[..., :height, :width].flatten(2).transpose(1, 2)
+
+
+class PooledStem(Stem, name="vgg"):
+    """3 x 3 convolutions with batch norm and GELU, and maxima over 2 x 2 pixels that halve the image (arXiv:1409.1556).
+
+    One convolution before the first of them and one after the last, two between others; channels grow evenly up to D.
+    """
+
+    def __init__(self, options: StemOptions) -> None:
+        super().__init__(options)
+        halvings = options.patch_size.bit_length() - 1
+        if 2**halvings != options.patch_size or options.dim % (halvings + 1):
+            raise ValueError(
+                f'stem="vgg" halves the image and widens it evenly: patch_size must be 1, 2, 4, 8 or so, not {options.patch_size}, and the '
+                f"number of halvings and one, {halvings + 1}, divide {options.dim}"
+            )
+        widths = [options.in_chans, *(options.dim * (i + 1) // (halvings + 1) for i in range(halvings + 1))]
+        layers: list[nn.Module] = [*_conv_norm(widths[0], widths[1], 3, 1), nn.GELU()]
+        for i in range(1, halvings + 1):
+            layers += [nn.MaxPool2d(2), *_conv_norm(widths[i], widths[i + 1], 3, 1), nn.GELU()]
+            layers += [*_conv_norm(widths[i + 1], widths[i + 1], 3, 1), nn.GELU()] if i < halvings else []
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, images: Tensor) -> Tensor:
+        # channels last: faster on the CPU, and the tokens lie as they are wanted
+        return self.layers(images.contiguous(memory_format=torch.channels_last)).flatten(2).transpose(1, 2)
 
 
 class Residual(nn.Module):
