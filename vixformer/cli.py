@@ -42,8 +42,8 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
 }
 
 
-PLAIN = ("models", "attentions", "overview", "show")
-"""Commands whose flags are listed by what reads them."""
+LISTED = ("models", "attentions", "overview", "show", "convert")
+"""Commands that list their flags themselves."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             say(f"vix {__version__}")
         else:
             command = pick(COMMANDS, args[0], "command")
-            if args[1:2] in (["--help"], ["-h"]) and args[0] not in PLAIN:
+            if args[1:2] in (["--help"], ["-h"]) and args[0] not in LISTED:
                 say(f"vix {args[0]} {command.__doc__}")
                 say('"vix train quick/exact --help" lists the options of a recipe, which compare takes too.')
             else:

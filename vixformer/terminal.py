@@ -10,6 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -30,6 +31,7 @@ from typing_extensions import Self
 
 from vixformer.config import Recipe
 from vixformer.registry import checked
+from vixformer.results.runs import RECIPE
 from vixformer.training.compare import Comparison, Row
 from vixformer.training.loop import Observer
 from vixformer.training.state import State
@@ -176,12 +178,12 @@ def _watched() -> bool:
 class Watch(Observer):
     """A bar for the epochs and one for the batches of a run, and where to go on after Ctrl-C."""
 
-    def __init__(self, name: str, recipe: Recipe | None, resume: str) -> None:
+    def __init__(self, name: str, recipe: Recipe | None, resume: str, folder: Path | None = None) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
         self.bars = Progress(
             *columns, TextColumn("{task.fields[note]}"), console=Console(stderr=True), transient=True, disable=not _watched()
         )
-        self.resume = resume
+        self.resume, self.folder = resume, folder
         self.epochs = self.bars.add_task(name, total=recipe.train.epochs if recipe else None, note="")
         self.batches = self.bars.add_task("batches", note="")
         self.began, self.images = time.perf_counter(), 0
@@ -193,12 +195,16 @@ class Watch(Observer):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.bars.stop()
         if kind is KeyboardInterrupt:
-            print(f"saved; go on with: {self.resume}", file=sys.stderr)
+            nothing = self.folder is not None and not (self.folder / RECIPE).exists()
+            print("nothing to save yet" if nothing else f"saved; go on with: {self.resume}", file=sys.stderr)
 
     def tell(self, what: str) -> None:
         self.bars.update(self.epochs, description=what)
         if not _watched():
             print(what, file=sys.stderr)
+
+    def begins_with(self, what: str) -> None:
+        self.bars.console.print(what, soft_wrap=True, markup=False)
 
     def next(self, name: str, recipe: Recipe, done: bool) -> Watch:
         note = "is there already" if done else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -280,9 +280,9 @@ def test_the_vgg_stem_is_convolutions_and_maxima() -> None:
         x = F.max_pool2d(x, 2) if i in (1, 3) else x
         x = F.gelu(F.batch_norm(F.conv2d(x, convolution.weight, padding=1), *norm(after)))
     assert distance(stem(given), x.flatten(2).transpose(1, 2)) <= 1e-5
-    for odd in (dict(patch_size=3), dict(patch_size=4, embed_dim=64)):
+    for side, dim in ((3, 48), (4, 64)):
         with pytest.raises(ValueError, match='stem="vgg" halves the image'):
-            small("vit", stem="vgg", **odd)
+            small("vit", stem="vgg", patch_size=side, embed_dim=dim)
 
 
 def norm(module: Any) -> Any:

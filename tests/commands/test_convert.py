@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,8 +51,16 @@ def test_choosing_layers(parent: Path, capsys: pytest.CaptureFixture[str], tmp_p
 
 def test_a_model_without_a_run(parent: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "say which images it is for, as in --data cifar10" in fails(capsys, "convert", str(parent / "best"), "--attention", "hedgehog")
-    out = run(capsys, "convert", str(parent / "best"), "--attention", "hedgehog", "--data", "fashion-mini", "--out", str(tmp_path))
-    assert "as it was" in out
+    model = tmp_path / "model"
+    shutil.copytree(parent / "best", model)
+    kept = json.loads((model / "preprocessing.json").read_text())
+    (model / "preprocessing.json").write_text(json.dumps({**kept, "mean": [0.5], "std": [0.1]}))
+    args = ("convert", str(model), "--attention", "hedgehog", "--data", "fashion-mini", "--out", str(tmp_path / "out"))
+    assert "as it was" in run(capsys, *args)
+    (recipe,) = (json.loads(path.read_text()) for path in tmp_path.glob("out/*/recipe.json"))
+    assert (recipe["data"]["mean"], recipe["data"]["std"]) == ([0.5], [0.1])  # as the model was trained
+    (model / "preprocessing.json").unlink()
+    assert "does not say how its images are normalised" in run(capsys, *args)
 
 
 @pytest.mark.parametrize(
@@ -67,12 +76,17 @@ def test_a_model_without_a_run(parent: Path, capsys: pytest.CaptureFixture[str],
         (("RUN", "--attention", "first(hedgehog, n=1)", "--choose", "2"), "--choose 2: only 1 layer differs from what the model has"),
         (("RUN", "--attention", "softmax", "--choose", "1"), "no layer differs from what the model has"),
         (("RUN", "--attention", "hedgehog", "--model.drop-rate", "0.1"), "a conversion changes the attention alone"),
-        (("nowhere", "--attention", "hedgehog"), "nowhere must be a finished run or a model's folder"),
+        (("nowhere", "--attention", "hedgehog"), "there is no folder nowhere: give a run or a model's folder"),
+        (("quick/exact", "--attention", "hedgehog"), "quick/exact is a recipe: train it first"),
+        (("RUNS", "--attention", "hedgehog"), "is a folder of runs: give one of them"),
+        (("RUN", "--attention", "hedgehog", "--data.val-fraction", "0"), "leave out --data.val-fraction: a run's images stay as they were"),
+        (("RUN", "--attention", "hedgehog", "--train.epochs=3"), "--finetune says that here: leave out --train.epochs"),
+        (("RUN", "--attention", "hedgehog", "--distil", "5"), 'unknown flag of vix convert "distil"; did you mean "distill"?'),
     ],
 )
 def test_sentences(parent: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], message: str) -> None:
     before = sorted(parent.parent.iterdir())
-    assert message in fails(capsys, "convert", *(str(parent) if a == "RUN" else a for a in args))
+    assert message in fails(capsys, "convert", *({"RUN": str(parent), "RUNS": str(parent.parent)}.get(a, a) for a in args))
     assert sorted(parent.parent.iterdir()) == before
 
 
@@ -89,6 +103,7 @@ def test_there_and_back(parent: Path, capsys: pytest.CaptureFixture[str], tmp_pa
 
 
 def test_choosing_by_less_data(parent: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    args = ("convert", str(parent), "--attention", "hedgehog", "--choose", "1", "--out", str(tmp_path), "--data.val-fraction", "0")
+    args = ("convert", str(parent / "best"), "--attention", "hedgehog", "--choose", "1", "--out", str(tmp_path))
+    args = (*args, "--data", "fashion-mini", "--data.val-fraction", "0")
     assert "layers are chosen on validation images, and this recipe has none" in fails(capsys, *args)
     assert list(tmp_path.iterdir()) == []

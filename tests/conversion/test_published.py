@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.attention.cases import distance
 from vixformer import create_model, from_timm
 
-SIZES: dict[str, Any] = dict(
-    hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, image_size=16, patch_size=4, layer_norm_eps=1e-6
-)
+SIZES: dict[str, Any] = dict(hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, image_size=16, patch_size=4)
 
 
 @pytest.mark.parametrize("old_names", [False, True])
@@ -23,6 +22,8 @@ def test_vit_of_transformers(old_names: bool) -> None:
     config = transformers.ViTConfig(**SIZES)
     config.num_labels = 5
     peer = transformers.ViTForImageClassification(config).eval()
+    for p in peer.parameters():
+        p.add_(0.1 * torch.randn_like(p))  # biases and norms start alike, where nobody would miss them
     weights = dict(peer.state_dict())
     if old_names:  # as in checkpoints written before its version 5
         for new, old in (
@@ -70,6 +71,13 @@ def test_names_of_timm_and_other_sizes() -> None:
     larger = from_timm(weights, num_heads=2, img_size=24)
     assert larger.config.img_size == 24
     assert distance(larger(x), model(x)) <= 1e-5  # ours interpolates the same on the way
+    square = weights["pos_embed"][:, 1:].unflatten(1, (4, 4)).permute(0, 3, 1, 2)
+    as_timm = F.interpolate(square, (6, 6), mode="bicubic", antialias=True, align_corners=False).flatten(2).transpose(1, 2)
+    assert distance(larger.state_dict()["pos.embed"][:, 1:], as_timm) <= 1e-5
+    assert from_timm({f"module.{name}": value for name, value in weights.items()}, num_heads=2).config.depth == 2
+    for odd in (dict(img_size=0), dict(img_size="48"), dict(num_heads=0)):
+        with pytest.raises(ValueError, match="must be a whole number of at least 1, not"):
+            from_timm(weights, **{"num_heads": 2, **odd})
 
 
 @pytest.mark.parametrize(
@@ -100,7 +108,7 @@ def test_what_cannot_be_read() -> None:
         from_timm({"weight": torch.zeros(1)})
     with pytest.raises(ValueError, match=r"has no place for: blocks.0.ls1.gamma"):
         from_timm({**weights, "blocks.0.ls1.gamma": torch.zeros(64)})
-    with pytest.raises(ValueError, match="distilled DeiTs cannot be read"):
+    with pytest.raises(ValueError, match="a token for distillation, .* has no place in our ViT"):
         from_timm({**weights, "pos.embed": torch.zeros(1, 18, 64)})
     with pytest.raises(ValueError, match=r"lacks: blocks.0.norm1.bias"):
         from_timm({name: value for name, value in weights.items() if name != "blocks.0.norm1.bias"})

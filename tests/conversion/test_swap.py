@@ -20,7 +20,7 @@ CORES = [word for word in WORDS if word not in ("fourier", "mlp", "softmax")]
 @torch.no_grad()
 def test_there_and_back_is_the_same_model(name: str, word: str) -> None:
     torch.manual_seed(0)
-    model = small(name).eval()
+    model = scrambled(small(name).eval())
     other, report = convert(model, word)
     assert other.attention_expression() != "softmax"
     assert [r.before for r in report.layers] == ["softmax"] * len(report.layers)
@@ -28,6 +28,15 @@ def test_there_and_back_is_the_same_model(name: str, word: str) -> None:
     back, _ = convert(other, "softmax")
     x = images(model)
     assert torch.equal(back(x), model(x))
+
+
+def scrambled(model: Any) -> Any:
+    """Norms and their statistics start alike everywhere, where nobody would miss them."""
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *model.buffers()):
+            if tensor.is_floating_point():
+                tensor.copy_(tensor + 0.1 * torch.rand_like(tensor))
+    return model
 
 
 @pytest.mark.parametrize("word", CORES)
@@ -72,6 +81,37 @@ def test_warnings_where_random_features_cannot_work() -> None:
     _, report = convert(model, "performer(features=32)", images(model, 8))
     assert "layer 0: " in report.warnings[0]
     assert "random features cannot estimate softmax for q and k this large" in report.warnings[0]
+    assert f"warning: {report.warnings[0]}" in str(report)
+
+
+@torch.no_grad()
+def test_errors_are_those_against_exact_attention() -> None:
+    torch.manual_seed(0)
+    model = small("vit", attention="performer(features=8)").eval()
+    x = images(model, 8)
+    exact, report = convert(model, "softmax", x)
+    assert [r.error for r in report.layers] == pytest.approx([0.0] * len(report.layers), abs=1e-6)
+    assert all(r.change is not None and r.change > 0.01 for r in report.layers)
+    assert report.warnings == []
+    assert exact.attention_expression() == "softmax"
+
+
+def test_the_bias_of_levit_does_not_come_back_and_that_is_said() -> None:
+    _, report = convert(small("levit", attention_bias=True), "performer(features=8)")
+    assert "the learned bias on distances has no place in the new attention" in report.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "message"),
+    [
+        ("runs/x", None, "convert takes a model, as create_model and from_pretrained give it, not str"),
+        (None, [1.0], "data must be a tensor, .* not list"),
+        (None, torch.full((2, 3, 16, 16), torch.nan), "data has values that are not finite"),
+    ],
+)
+def test_what_is_no_model_or_no_data(model: Any, data: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        convert(small("vit") if model is None else model, "performer", data)
 
 
 def test_what_is_kept_and_what_is_new() -> None:

@@ -170,7 +170,13 @@ def test_refusals_leave_nothing(parent: Path, tmp_path: Path) -> None:
 
     cases = {
         "unknown recipe .*; did you mean .quick/exact": child(Path("quick/exakt")),
-        "train.weights: .* must be a finished run or a model's folder": child(tmp_path),
+        "train.weights: .* must be a run or a model's folder": child(tmp_path),
+        "no block of .*, a vit, fits this vit: .*embed_dim is": model(embed_dim=48, num_heads=3),
+        "has .* heads and this model .*, which do not fit": replace(model(num_heads=1), train=replace(child(parent).train, distill=0)),
+        "train.distill: .* differs from this model in more than its attention": replace(
+            model(depth=3), train=replace(child(parent).train, distill=3)
+        ),
+        "layer 0 cannot go from softmax to fourier": model(attention="fourier"),
         "the model has 3 classes and fashion-mini 10": model(num_classes=3),
         "the model is for images of 3 channels and fashion-mini has 1": model(in_chans=3),
         "the model is for images of 56 x 56 and fashion-mini has 28 x 28: set data.resize=56": model(img_size=56),

@@ -93,7 +93,7 @@ class CvT(Staged, name="cvt"):
             zip(config.dims, config.depths, config.num_heads, config.kernels, config.strides, strict=True)
         ):
             self.embeds.append(nn.Conv2d(before, dim, kernel, stride, paddings[i]))
-            self.norms.append(make_norm(config.norm, dim))
+            self.norms.append(make_norm(config.norm, dim, config.norm_eps))
             window = [(kernel, stride, paddings[i])]
             before, grid = dim, (after_window(grid[0], window), after_window(grid[1], window))
             if i == 0:
@@ -107,7 +107,7 @@ class CvT(Staged, name="cvt"):
                 shape = replace(shape, grid=None, num_keys=prefix + keys[0] * keys[1])
             self.stages.append(make_blocks(islice(layers, depth), shape, options))
         self.cls_token = class_token(before) if pool.prefix else None
-        self.norm = make_norm(config.norm, before) if config.head_norm else nn.Identity()
+        self.norm = make_norm(config.norm, before, config.norm_eps) if config.head_norm else nn.Identity()
         self.pool = pool(before)
         self.head = self.make_head(config.num_classes)
 

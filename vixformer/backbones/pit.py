@@ -70,7 +70,7 @@ class PiT(Staged, name="pit"):
                 dim, grid = 2 * dim, (after_window(grid[0], [POOL]), after_window(grid[1], [POOL]))
             shape = Shape(dim, heads, config.head_dim, 1 + grid[0] * grid[1], grid)
             self.stages.append(make_blocks(islice(layers, depth), shape, config.block_options(dim)))
-        self.norm = make_norm(config.norm, dim)
+        self.norm = make_norm(config.norm, dim, config.norm_eps)
         self.pool = ClassToken(dim)
         self.head = self.make_head(config.num_classes)
 

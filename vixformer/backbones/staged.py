@@ -14,7 +14,7 @@ from vixformer.attention.base import Grid
 from vixformer.attention.projection import ProjectionOptions, activation
 from vixformer.backbones.base import Backbone, BackboneConfig, Rate
 from vixformer.blocks.block import BlockOptions
-from vixformer.blocks.norms import NormName
+from vixformer.blocks.norms import EPS, NormName
 from vixformer.blocks.positions import Positions
 from vixformer.blocks.stems import Stem
 
@@ -28,6 +28,8 @@ class StagedConfig(BackboneConfig):
     qkv_bias: bool = True
     out_bias: bool = True
     norm: NormName = "layer"
+    norm_eps: PositiveFloat = EPS
+    """Added to the variance, by layer norms."""
     act: str = "gelu"
     drop_rate: Rate = 0.0
     drop_path_rate: Rate = 0.0
@@ -48,6 +50,7 @@ class StagedConfig(BackboneConfig):
             act=self.act,
             drop=self.drop_rate,
             norm=self.norm,
+            norm_eps=self.norm_eps,
             proj=self.proj,
             projection=ProjectionOptions(self.qkv_bias, self.out_bias, self.drop_rate, **projection or {}),
             **more,

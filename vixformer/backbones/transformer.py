@@ -56,7 +56,7 @@ class Transformer(Staged):
         self.pos_drop = Dropout(config.pos_drop_rate)
         shape = Shape(dim, config.num_heads, head_dim, self.num_tokens, self.grid if self.repeats == 1 else None)
         self.blocks = make_blocks(self.layers(config.depth), shape, config.block_options(dim, norm_place=config.norm_place))
-        self.norm = nn.Identity() if config.norm_place == "post" else make_norm(config.norm, dim)
+        self.norm = nn.Identity() if config.norm_place == "post" else make_norm(config.norm, dim, config.norm_eps)
         self.pool = pool(dim, self.num_tokens)
         self.head = self.make_head(config.num_classes)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from vixformer.attention.base import Grid, Shape
 from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, build_attention
 from vixformer.blocks.mlp import MLP
-from vixformer.blocks.norms import NormName, make_norm
+from vixformer.blocks.norms import EPS, NormName, make_norm
 
 NormPlace = Literal["pre", "post", "between"]
 
@@ -45,10 +45,11 @@ class Block(nn.Module):
         drop_path: float = 0.0,
         norm_place: NormPlace = "pre",
         norm: NormName = "layer",
+        norm_eps: float = EPS,
     ) -> None:
         super().__init__()
-        self.norm1, self.attn = make_norm(norm, dim), attn
-        self.norm2, self.mlp = make_norm(norm, dim), mlp
+        self.norm1, self.attn = make_norm(norm, dim, norm_eps), attn
+        self.norm2, self.mlp = make_norm(norm, dim, norm_eps), mlp
         self.drop_path = DropPath(drop_path)
         self.norm_place = norm_place
 
@@ -71,6 +72,7 @@ class BlockOptions:
     mlp_norm: bool = False
     norm_place: NormPlace = "pre"
     norm: NormName = "layer"
+    norm_eps: float = EPS
     proj: str = "linear"
     projection: ProjectionOptions = field(default_factory=ProjectionOptions)
 
@@ -85,6 +87,7 @@ def make_blocks(layers: Iterable[tuple[Any, float]], shape: Shape, options: Bloc
             rate,
             options.norm_place,
             options.norm,
+            options.norm_eps,
         )
         for layer, rate in layers
     )

@@ -10,18 +10,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+EPS = 1e-6
 NormName = Literal["layer", "channel", "batch", "none"]
 
 
 class ChannelNorm(nn.Module):
     """A layer norm whose weights are bare parameters, so that the count of "Vision Xformers" leaves them out, as it does for its CvT."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, eps: float = EPS) -> None:
         super().__init__()
+        self.eps = eps
         self.scale, self.shift = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.zeros(dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.scale.shape, self.scale, self.shift, 1e-6)
+        return F.layer_norm(x, self.scale.shape, self.scale, self.shift, self.eps)
 
 
 class TokenBatchNorm(nn.BatchNorm1d):
@@ -31,13 +33,13 @@ class TokenBatchNorm(nn.BatchNorm1d):
         return super().forward(input.transpose(1, 2)).transpose(1, 2)
 
 
-NORMS: dict[str, Callable[[int], nn.Module]] = {
-    "layer": lambda dim: nn.LayerNorm(dim, eps=1e-6),
+NORMS: dict[str, Callable[[int, float], nn.Module]] = {
+    "layer": lambda dim, eps: nn.LayerNorm(dim, eps=eps),
     "channel": ChannelNorm,
-    "batch": TokenBatchNorm,
-    "none": lambda dim: nn.Identity(),
+    "batch": lambda dim, eps: TokenBatchNorm(dim),
+    "none": lambda dim, eps: nn.Identity(),
 }
 
 
-def make_norm(name: NormName, dim: int) -> nn.Module:
-    return NORMS[name](dim)
+def make_norm(name: NormName, dim: int, eps: float = EPS) -> nn.Module:
+    return NORMS[name](dim, eps)

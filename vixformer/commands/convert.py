@@ -10,31 +10,54 @@ from pathlib import Path
 from typing import Any
 
 from vixformer.commands.flags import changed, finished_run, take, whole
+from vixformer.registry import unknown
+from vixformer.results.runs import RECIPE, SUMMARY
 from vixformer.terminal import Steps, say, table
 
 CHOICE = "choice.json"
-FLAGS = ("attention", "distill", "finetune", "choose", "data", "out")
+FLAGS = {
+    "attention": "what the layers shall have: an expression, such as 'nystrom(landmarks=16)' or 'first(hedgehog)'",
+    "distill": "steps in which the old layers teach the new ones, without labels; 200 are usual",
+    "finetune": "epochs of training after that, at 0.3 of the parent's rate",
+    "choose": "convert only the K layers that cost the least for the time they win",
+    "data": "another data set, or that of a model's folder without a recipe",
+    "out": "where the new run goes; left out, beside the parent",
+}
+SPLIT = ("fraction", "val-fraction", "folds", "fold", "split-seed", "mean", "std", "resize")
+"""Options of data that would let images train that validate, or show a model what it was not trained on."""
+OURS = {"--train.weights": "RUN", "--train.distill": "--distill", "--train.epochs": "--finetune"}
 
 
 def convert(args: Sequence[str]) -> None:
-    """RUN --attention EXPR [--distill 300] [--finetune 1] [--choose K] [--data NAME] [--out DIR]: other attention for a trained model"""
+    """RUN --attention EXPR [--distill 200] [--finetune 1] [--choose K] [--data NAME] [--out DIR]: other attention for a trained model"""
     from vixformer.conversion.swap import differing, expanded
     from vixformer.results.files import write_json
     from vixformer.training.convert import converted_recipe, name_of, recipe_of
     from vixformer.training.start import trained_model
 
     words = list(args)
+    if "--help" in words or "-h" in words:
+        say(f"vix convert {convert.__doc__}")
+        for name, what in FLAGS.items():
+            say(f"  --{name:<10} {what}")
+        return say('and options of recipes, such as --train.lr 1e-4: "vix train quick/exact --help" lists them')
     attention, distill, finetune, few, data, out = (take(words, f"--{name}") for name in FLAGS)
     if not words or words[0].startswith("-"):
         raise ValueError('which run? write "vix convert runs/NAME --attention nystrom"; "vix runs" lists them')
     if attention is None:
         raise ValueError('to which attention? give --attention, such as "nystrom(landmarks=32)"; "vix attentions" lists them')
     parent, options = Path(words[0]), words[1:]
-    if any(option.startswith("--model.") for option in options):
-        raise ValueError("a conversion changes the attention alone: leave out the options of the model")
+    _check_options(options, (parent / RECIPE).exists() and data is None)
     steps, epochs = whole(distill or "0", "--distill", least=0), whole(finetune or "0", "--finetune", least=0)
     model = trained_model(parent)
     recipe = recipe_of(parent, data)
+    if (parent / RECIPE).exists() and not (parent / SUMMARY).exists():
+        say(f"{parent} is not finished: its best epoch so far is taken.")
+    if not (parent / RECIPE).exists() and recipe.data.mean is None and not any(word.startswith("--data.mean") for word in options):
+        say(
+            f"{parent} does not say how its images are normalised: {recipe.data.name}'s own mean and deviation are taken; "
+            "--data.mean and --data.std give others."
+        )
     new = changed(converted_recipe(recipe, parent, model, attention, steps, epochs), options, "train quick/exact")
     where = Path(out or parent.resolve().parent)
     choice = None
@@ -66,12 +89,35 @@ def _choice(recipe: Any, model: Any, attention: str, steps: int, folder: Path) -
 
     asked = json.dumps([recipe.to_dict(), attention, steps, {k: float(v.double().sum()) for k, v in model.state_dict().items()}])
     path = folder / f"{hashlib.sha256(asked.encode()).hexdigest()[:12]}.json"
-    if not path.exists():
-        with Steps() as watch:
-            found = choose_layers(recipe, model, attention, steps, watch)
+    if path.exists():
+        say(f"Measured before, in {path}: delete it to measure again.")
+    else:
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(path, asdict(found))
+        lesson = path.with_suffix(".safetensors")
+        try:
+            with Steps() as watch:
+                found = choose_layers(recipe, model, attention, steps, watch, lesson)
+            write_json(path, asdict(found))
+            lesson.unlink(missing_ok=True)
+        finally:
+            if not any(folder.iterdir()):
+                folder.rmdir()
     return json.loads(path.read_text())
+
+
+def _check_options(options: Sequence[str], of_a_run: bool) -> None:
+    for option in options:
+        name = option.partition("=")[0].replace("_", "-")
+        if name.startswith("--model."):
+            raise ValueError("a conversion changes the attention alone: leave out the options of the model")
+        if name in OURS:
+            raise ValueError(f"{OURS[name]} says that here: leave out {name}")
+        if of_a_run and name in [f"--data.{word}" for word in SPLIT]:
+            raise ValueError(
+                f"leave out {name}: a run's images stay as they were split, or some would validate that the parent was trained on"
+            )
+        if name.startswith("--") and "." not in name:
+            raise ValueError(unknown("flag of vix convert", name.removeprefix("--"), FLAGS))
 
 
 def _show_choice(choice: dict[str, Any], count: int) -> None:

@@ -38,7 +38,7 @@ def finished_run(recipe: Recipe, name: str, out: Path, prepare: Callable[[Path],
         say(f"{folder} is finished; the same content is not run twice")
     else:
         prepare(folder)
-        with Watch(name, recipe, f"vix train --resume {folder}") as watch:
+        with Watch(name, recipe, f"vix train --resume {folder}", folder) as watch:
             train(recipe, folder, resume=True, observer=watch)
     return read_run(folder)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.base import Backbone, mechanism_of
 from vixformer.conversion.swap import configurations, differing, swap
 from vixformer.measure.latency import interleaved
 
@@ -111,9 +111,10 @@ def mixed(old: Backbone, new: Backbone, layers: Iterable[int]) -> Any:
 
 def _cheapest(losses: dict[int, float], costs: dict[int, LayerCost]) -> int:
     """The least loss for the time won. Gains too small to be told from noise count alike, so that none is chosen for its luck."""
+    least = NOISE * max(cost.ms for cost in costs.values())
 
     def price(i: int) -> float:
-        gain = max(costs[i].ms - costs[i].new_ms, NOISE * costs[i].ms)
+        gain = max(costs[i].ms - costs[i].new_ms, least)
         return losses[i] / gain if losses[i] > 0 else losses[i] * gain
 
     return min(losses, key=price)
@@ -132,4 +133,9 @@ def _alone(old: Backbone, new: Backbone, layers: Sequence[int], images: Tensor) 
         wanted = calls[i, False]()
         errors[i] = float((calls[i, True]() - wanted).norm() / wanted.norm().clamp(min=1e-12))
     timed = interleaved(calls, SECONDS_A_LAYER * len(layers), device=images.device)
-    return {i: (errors[i], timed[i, False].min, timed[i, True].min) for i in layers}
+    kinds = {i: (*(mechanism_of(m.attentions()[i]).config for m in (old, new)), seen[i][1].shape) for i in layers}
+
+    def least(i: int, is_new: bool) -> float:  # layers that do the same take the same time: what differs is luck
+        return min(timed[j, is_new].min for j in layers if kinds[j] == kinds[i])
+
+    return {i: (errors[i], least(i, False), least(i, True)) for i in layers}

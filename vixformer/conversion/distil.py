@@ -34,6 +34,9 @@ def distil(
     difference of the attention maps beside that of the outputs: quadratic, for small N. `batches` are images, or give those of a step;
     then `keep` may name a file from which an interrupted lesson goes on.
     """
+    if len(student.attentions()) != len(teacher.attentions()):
+        layers = f"{len(student.attentions())} layers and the teacher {len(teacher.attentions())}"
+        raise ValueError(f"the student has {layers}: a student is what convert makes of its teacher")
     changed = differing(teacher, configurations(student))
     modules = nn.ModuleList(student.attentions()[i] for i in changed)
     parameters = list(modules.parameters())

@@ -21,10 +21,17 @@ class Task:
     k: Tensor
     v: Tensor
     wanted: Tensor
+    """What the core it replaces gives."""
+    exact: Tensor
+    """What exact attention gives."""
     grid: tuple[int, int] | None
 
     def part(self, images: slice) -> Task:
-        return replace(self, q=self.q[images], k=self.k[images], v=self.v[images], wanted=self.wanted[images])
+        names = ("q", "k", "v", "wanted", "exact")
+        return replace(self, **{name: getattr(self, name)[images] for name in names})
+
+    def against_exact(self) -> Task:
+        return replace(self, wanted=self.exact)
 
     def loss(self) -> Tensor:
         """Squared relative error."""

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from vixformer.backbones.vit import ViT
+from vixformer.conversion.swap import convert
 from vixformer.models import create_model
 
 HEAD_DIM = 64
 """Of every published ViT; a state dict does not say."""
 NAMES = [
+    (r"^module\.", ""),
     (r"^(vit|deit)\.", ""),
     (r"^pos_embed$", "pos.embed"),
     (r"^embeddings\.position_embeddings$", "pos.embed"),
@@ -38,15 +40,25 @@ UNUSED = re.compile(r"^pooler\.")
 
 
 def from_timm(
-    state_dict: Mapping[str, Tensor], *, num_heads: int | None = None, img_size: int | None = None, attention: str = "softmax"
+    state_dict: Mapping[str, Tensor],
+    *,
+    num_heads: int | None = None,
+    img_size: int | None = None,
+    attention: str = "softmax",
+    norm_eps: float | None = None,
 ) -> Any:
     """A ViT with these weights, in evaluation mode. Positions are interpolated where `img_size` is not that of the weights.
 
-    `num_heads` left out: heads of width 64. With another `attention` the model is converted right away.
+    `num_heads` left out: heads of width 64; `norm_eps`, which a state dict does not say either: 1e-6 as in timm, or 1e-12 as is usual in
+    transformers, by the names. With another `attention` the model is converted right away.
     """
-    from vixformer.conversion.swap import convert
-
-    weights = _renamed(_unwrapped(state_dict))
+    for name, value in (("num_heads", num_heads), ("img_size", img_size)):
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+    given = _unwrapped(state_dict)
+    weights = _renamed(given)
+    if norm_eps is None:
+        norm_eps = 1e-12 if any("embeddings." in name for name in given) else 1e-6
     for name in NEEDED:
         if name not in weights:
             raise ValueError(f"this is no state dict of a ViT or DeiT as timm or transformers write it: it has no {name}")
@@ -55,7 +67,10 @@ def from_timm(
     dim, channels, patch, _ = weights["patch_embed.proj.weight"].shape
     side = math.isqrt(weights["pos.embed"].shape[1] - 1)
     if side * side + 1 != weights["pos.embed"].shape[1]:
-        raise ValueError(f"{weights['pos.embed'].shape[1]} positions are no class token and a square: distilled DeiTs cannot be read")
+        raise ValueError(
+            f"{weights['pos.embed'].shape[1]} positions are no class token and a square: a token for distillation, as every DeiT of "
+            "transformers and timm's deit_*_distilled have, has no place in our ViT; timm's other DeiTs can be read"
+        )
     if num_heads is None and dim % HEAD_DIM:
         raise ValueError(f"the width {dim} is no multiple of {HEAD_DIM}: give num_heads")
     options: dict[str, Any] = dict(
@@ -63,19 +78,20 @@ def from_timm(
         in_chans=channels,
         patch_size=patch,
         embed_dim=dim,
-        depth=1 + max(int(name.split(".")[1]) for name in weights if name.startswith("blocks.")),
+        depth=1 + max(int(found[1]) for name in weights if (found := re.match(r"blocks\.(\d+)\.", name))),
         num_heads=num_heads or dim // HEAD_DIM,
         mlp_dim=len(weights["blocks.0.mlp.fc1.weight"]),
         num_classes=len(weights["head.weight"]) if "head.weight" in weights else 0,
         qkv_bias="blocks.0.attn.qkv.bias" in weights,
+        norm_eps=norm_eps,
     )
     model = _loaded(options, weights)
     if img_size is not None and img_size % patch:
         raise ValueError(f"img_size must be a multiple of the patch size: {img_size} is none of {patch}")
     if img_size is not None and img_size != side * patch:
-        given: Any = model.pos
+        positions: Any = model.pos
         grid = (img_size // patch, img_size // patch)
-        weights["pos.embed"] = given.added(grid, 1, given.embed.device).detach()
+        weights["pos.embed"] = positions.added(grid, 1, positions.embed.device).detach()
         model = _loaded({**options, "img_size": img_size}, weights)
     return model if attention == "softmax" else convert(model, attention)[0]
 

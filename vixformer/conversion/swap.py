@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vixformer.attention import ops
 from vixformer.attention.base import Mechanism, Mixer
-from vixformer.attention.kernels.softmax import SoftmaxKernel
 from vixformer.attention.layout import parse, print_layer, print_layers
 from vixformer.attention.performer import Performer
 from vixformer.attention.projection import Attention, Mixing, OneKeyValueHead
@@ -28,6 +28,7 @@ ONE_WAY = (
     "this model has one key-value head for all heads and keeps it: it can get any attention, but a model with a key-value head each "
     "cannot become one like it"
 )
+BIAS = "the learned bias on distances has no place in the new attention: back to softmax is not the model it was"
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ class LayerReport:
     """Root mean square of the entries of queries, and of keys, as the core gets them; with data."""
     k_rms: float | None = None
     error: float | None = None
-    """|new - old| / |old| of the core's output for the same q, k and v, on images that nothing was fitted to; with data."""
+    """|new - exact| / |exact| of the core's output for the same q, k and v, on images that nothing was fitted to; with data."""
+    change: float | None = None
+    """|new - old| / |old|, the same where the old attention was exact."""
     warning: str | None = None
 
 
@@ -60,6 +63,13 @@ class Report:
     def warnings(self) -> list[str]:
         return [f"layer {r.layer}: {r.warning}" for r in self.layers if r.warning]
 
+    def __str__(self) -> str:
+        lines = [f"to {self.attention}"]
+        for r in self.layers:
+            off = "" if r.error is None else f", {r.error:.0%} off, rms of q {r.q_rms:.2f} and of k {r.k_rms:.2f}"
+            lines.append(f"layer {r.layer}: {r.before} -> {r.after}, {len(r.kept)} weights kept, new: {', '.join(r.new) or 'none'}{off}")
+        return "\n".join([*lines, *(f"warning: {text}" for text in self.warnings), *(f"note: {text}" for text in self.notes)])
+
 
 def convert(model: Backbone, attention: str, data: Tensor | None = None) -> tuple[Any, Report]:
     """A new model with another attention, and what became of the weights. `data` is a batch of images, normalised as in training.
@@ -67,6 +77,8 @@ def convert(model: Backbone, attention: str, data: Tensor | None = None) -> tupl
     Projections, head width, norms and everything around the attention stay as they are. With data, what a mechanism learns for itself is
     fitted to the layer's own attention, and the report says how far off each layer is.
     """
+    if not isinstance(model, Backbone):
+        raise ValueError(f"convert takes a model, as create_model and from_pretrained give it, not {type(model).__name__}")
     return swap(model, expanded(model, attention), data)
 
 
@@ -77,7 +89,7 @@ def expanded(model: Backbone, attention: str) -> list[Any]:
     """
     old = [mechanism_of(module).config for module in model.attentions()]
     if not old:
-        raise ValueError(f"a {model.name} has no attention to convert")
+        raise ValueError(f"a {model.name} has no attention to convert: a vit, cct, cvt, levit, pit or convtoken has")
     depths = getattr(model.config, "depths", None) or (len(old),)
     layers: list[Any] = parse(attention).expand(*depths)
     return [_meant(layer, before, "scaling" in attention) for layer, before in zip(layers, old, strict=True)]
@@ -109,12 +121,14 @@ def swap(
     `seed` and its place alone, so that they are the same whichever other layers change.
     """
     if data is not None:
+        if not isinstance(data, Tensor):
+            raise ValueError(f"data must be a tensor, a batch of images normalised as in training, not {type(data).__name__}")
         model.check_images(data)
         if not len(data):
             raise ValueError("data has no images: give a batch, or leave it out")
-    changed = differing(model, layers)
-    for i in changed:
-        _check(i, mechanism_of(model.attentions()[i]), layers[i])
+        if not data.isfinite().all():
+            raise ValueError("data has values that are not finite: give images normalised as in training")
+    changed = check(model, layers)
     new = _built(model, layers, config)
     _carry_over(model, new, changed)
     old_cores, cores = ([mechanism_of(module) for module in m.attentions()] for m in (model, new))
@@ -130,19 +144,29 @@ def swap(
     if data is not None:
         reports = _measured(model, new, [i for i in changed if i not in taken], reports, data)
     one_way = changed and any(isinstance(module, OneKeyValueHead) for module in new.attentions())
-    return new, Report(new.attention_expression(), tuple(reports), (ONE_WAY,) if one_way else ())
+    biased = any("distances" in report.dropped for report in reports)
+    return new, Report(new.attention_expression(), tuple(reports), (*[ONE_WAY] * bool(one_way), *[BIAS] * biased))
 
 
 def _estimates_softmax(layer: Any) -> bool:
-    return isinstance(layer, Performer.Config) and isinstance(layer.kernel, SoftmaxKernel.Config)
+    kernel: Any = layer.kernel if isinstance(layer, Performer.Config) else None
+    return kernel is not None and vars(kernel.owner).get("estimates_softmax", False)
+
+
+def check(model: Backbone, layers: Sequence[Any]) -> list[int]:
+    """The layers that would change; says why where one cannot."""
+    changed = differing(model, layers)
+    for i in changed:
+        _check(i, mechanism_of(model.attentions()[i]), layers[i])
+    return changed
 
 
 def _check(i: int, old: Mechanism, layer: Any) -> None:
     mixes = [kind.name for kind in (type(old), layer.owner) if issubclass(kind, Mixer)]
     if mixes:
         raise ValueError(
-            f"layer {i} cannot go from {old.name} to {layer.owner.name}: {mixes[0]} has no q and k, and so nothing to carry over; "
-            "layers with q and k can become any other such mechanism"
+            f"layer {i} cannot go from {old.name} to {layer.owner.name}: {mixes[0]} has no q and k, and so nothing to carry over; write "
+            f"{old.name} for that layer and it stays, as the others can become any mechanism with q and k"
         )
 
 
@@ -215,8 +239,9 @@ def _measured(model: Backbone, new: Any, fresh: Sequence[int], reports: list[Lay
     for i, task in tasks.items():
         judged = task.part(slice(1, None, 2)) if len(images) > 1 else task
         rms = [float(t.float().square().mean().sqrt()) for t in (task.q, task.k)]
-        error = judged.error()
-        out[i] = replace(out[i], q_rms=rms[0], k_rms=rms[1], error=error, warning=_warning(task.core, rms, error))
+        error, change = judged.against_exact().error(), judged.error()
+        warning = _warning(task.core, rms, error, change)
+        out[i] = replace(out[i], q_rms=rms[0], k_rms=rms[1], error=error, change=change, warning=warning)
     return out
 
 
@@ -232,16 +257,16 @@ def _tasks(model: Backbone, new: Any, images: Tensor) -> list[Task | None]:
         q, k, v = old.eval().heads(tokens, **options)
         old.train(training)
         grid = options.get("grid") if old.keeps_grid else None
-        tasks.append(Task(module.core, q, k, v, old.core(q, k, v, None, grid), grid))
+        wanted = old.core(q, k, v, None, grid)
+        exact = wanted if isinstance(old.core, Softmax) else ops.softmax_attention(q, k, v)
+        tasks.append(Task(module.core, q, k, v, wanted, exact, grid))
     return tasks
 
 
-def _warning(core: Any, rms: Sequence[float], error: float) -> str | None:
-    if error <= POOR:
-        return None
-    size = f"{error:.0%} off"
-    if _estimates_softmax(core.config):
-        return (
-            f"{size}: random features cannot estimate softmax for q and k this large (rms {rms[0]:.2f} and {rms[1]:.2f}; 0.5 works); distil"
-        )
-    return f"{size}: distil or fine-tune before use"
+def _warning(core: Any, rms: Sequence[float], error: float, change: float) -> str | None:
+    if error > POOR and _estimates_softmax(core.config):
+        sizes = f"(rms {rms[0]:.2f} and {rms[1]:.2f}; 0.5 works)"
+        return f"{error:.0%} off: random features cannot estimate softmax for q and k this large {sizes}; teach or fine-tune before use"
+    if change > POOR and not isinstance(core, Softmax):  # exact attention is what others are held against
+        return f"{change:.0%} off what it replaces: teach or fine-tune before use"
+    return None

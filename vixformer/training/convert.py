@@ -15,8 +15,9 @@ from vixformer.backbones.base import Backbone
 from vixformer.config import Data, Recipe
 from vixformer.conversion.choose import Choice, choose
 from vixformer.conversion.distil import distil
-from vixformer.conversion.swap import expanded, swap
+from vixformer.conversion.swap import configurations, differing, expanded, swap
 from vixformer.data.loader import Loader
+from vixformer.data.preprocess import PREPROCESSING_FILE, Preprocessing
 from vixformer.measure.accuracy import evaluate
 from vixformer.measure.latency import interleaved
 from vixformer.recipes.convert import RATE
@@ -40,7 +41,11 @@ def recipe_of(folder: Path, data: str | None) -> Recipe:
     config: Any = trained_model(folder).config
     if data is None:
         raise ValueError(f"{folder} is a model without a recipe: say which images it is for, as in --data cifar10")
-    return Recipe(data=Data(name=data), model=config)
+    if not (folder / PREPROCESSING_FILE).exists():
+        return Recipe(data=Data(name=data), model=config)
+    given = Preprocessing.load(folder)
+    resize = None if given.size == given.stored else given.size[0]
+    return Recipe(data=Data(name=data, mean=given.mean, std=given.std, resize=resize), model=config)
 
 
 def converted_recipe(recipe: Recipe, folder: Path, model: Backbone, attention: str, distill: int, epochs: int) -> Recipe:
@@ -59,9 +64,15 @@ def name_of(folder: Path, recipe: Recipe) -> str:
 
 
 def choose_layers(
-    recipe: Recipe, model: Backbone, attention: str, distill: int = 0, watch: Callable[[str, int, int], None] = lambda *_: None
+    recipe: Recipe,
+    model: Backbone,
+    attention: str,
+    distill: int = 0,
+    watch: Callable[[str, int, int], None] = lambda *_: None,
+    keep: Path | None = None,
 ) -> Choice:
-    """Convert all layers, teach them if that is wanted, and find out on the validation part which ones to keep so."""
+    """Convert all layers, teach them if that is wanted, and find out on the validation part which ones to keep so. `keep` is a file from
+    which interrupted teaching goes on."""
     device = pick_device(recipe.train.device)
     recipe.build()  # says so where the data is not for this model
     parts = load_parts(recipe, device)
@@ -71,8 +82,8 @@ def choose_layers(
     new, _ = swap(old, expanded(old, attention), fitted_on(parts.train), seed=recipe.train.seed)
     if distill:
         lessons = partial(lesson, parts.train, recipe.train.seed)
-        distil(new, old, lessons, steps=distill, watch=lambda step, _: watch("teaching", step + 1, distill))
-    loader = _cut(parts.val, old)
+        distil(new, old, lessons, steps=distill, watch=lambda step, _: watch("teaching", step + 1, distill), keep=keep)
+    loader = _cut(parts.val, new, len(differing(old, configurations(new))))
 
     def judge(candidate: Any) -> tuple[float, float]:
         scores = evaluate(candidate, loader)
@@ -82,10 +93,9 @@ def choose_layers(
     return choose(old, new, judge, images[:TIMED], lambda done, total: watch("judging layers", done, total))
 
 
-def _cut(loader: Loader, model: Backbone) -> Loader:
+def _cut(loader: Loader, model: Backbone, layers: int) -> Loader:
     """As many images to judge by as there is time for."""
     images, _ = next(loader.plain())
     with torch.inference_mode():
-        an_image = interleaved({"": lambda: model(images)}, 0.0, least=1, device=images.device)[""].min / 1e3 / len(images)
-    layers = len(model.attentions())
+        an_image = interleaved({"": lambda: model(images)}, 0.0, least=3, device=images.device)[""].min / 1e3 / len(images)
     return loader.spread(max(LEAST, int(SECONDS / (layers * (layers + 1) / 2 + 1) / an_image)))

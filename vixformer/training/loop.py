@@ -33,7 +33,7 @@ from vixformer.training.interrupt import Interrupt
 from vixformer.training.loggers import make_loggers
 from vixformer.training.optim import learning_rate, make_optimizer
 from vixformer.training.parts import load_parts, pick_device
-from vixformer.training.start import Start, parent_model, parent_of, start
+from vixformer.training.start import Start, check_start, parent_model, parent_of, start
 from vixformer.training.state import State
 from vixformer.training.summary import prefixed, summarise
 
@@ -46,6 +46,7 @@ TEACHING = "teaching.safetensors"
 class Observer:
     """What a caller may want to see while it runs. Does nothing."""
 
+    def begins_with(self, what: str) -> None: ...
     def taught(self, step: int, steps: int, error: float) -> None: ...
     def epoch_begins(self, epoch: int, batches: int) -> None: ...
     def batch_done(self, state: State, loss: float) -> None: ...
@@ -112,6 +113,8 @@ class _Run:
         given = None if last is not None else parent_model(recipe)
         torch.manual_seed(recipe.train.seed)
         fresh: Any = recipe.build(self.parts.test.images).to(self.device)
+        if given is not None:
+            check_start(fresh, given, recipe)
         if folder is not None and self.group.writes:  # from here on nothing is wrong with what was asked for
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -121,6 +124,8 @@ class _Run:
         seeds = torch.Generator().manual_seed(recipe.train.seed)
         order, augment, features = (torch.Generator().manual_seed(int(torch.randint(2**40, (), generator=seeds))) for _ in range(3))
         begun = Start(fresh, None) if given is None else self._begun(fresh, given.to(self.device))
+        if begun.note is not None:
+            self.observer.begins_with(begun.note)
         scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.train.precision == "float16")
         wrapped = self.group.wrapped(begun.model)
         optimizer = make_optimizer(begun.model, recipe.train)

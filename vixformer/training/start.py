@@ -15,10 +15,10 @@ from torch import Tensor
 from vixformer.backbones.base import Backbone, from_pretrained, mechanism_of
 from vixformer.config import GIVEN, Recipe
 from vixformer.conversion.distil import distil
-from vixformer.conversion.swap import configurations, swap
+from vixformer.conversion.swap import check, configurations, swap
 from vixformer.data.loader import Loader
 from vixformer.recipes import RECIPES, load_recipe, unknown_recipe
-from vixformer.results.runs import BEST
+from vixformer.results.runs import BEST, RECIPE
 
 MOST_FITTED = 64
 """Images that a conversion looks at: fitting holds the attention of all of them in memory."""
@@ -29,6 +29,8 @@ class Start:
     model: Any
     conversion: dict[str, Any] | None
     """What became of the weights, and how good the model was before the first epoch; None where nothing was converted."""
+    note: str | None = None
+    """What was taken from a model that differs in more than its attention."""
 
 
 def asks_for_weights(recipe: Recipe) -> bool:
@@ -48,10 +50,16 @@ def parent_of(recipe: Recipe, among: Mapping[str, Recipe] | None = None) -> tupl
 
 def trained_model(folder: Path) -> Backbone:
     """The best model of a run, or a model's own folder."""
+    if str(folder) in RECIPES and not folder.exists():
+        raise ValueError(f'{folder} is a recipe: train it first ("vix train {folder}") and give the folder of the run')
+    if folder.is_dir() and not (folder / BEST).exists() and any(folder.glob(f"*/{RECIPE}")):
+        raise ValueError(f'{folder} is a folder of runs: give one of them ("vix runs {folder}" lists them)')
+    if not folder.exists():
+        raise ValueError(f'there is no folder {folder}: give a run or a model\'s folder; "vix runs" lists runs')
     try:
         return from_pretrained(folder / BEST if (folder / BEST).exists() else folder)
     except ValueError as error:
-        raise ValueError(f"{folder} must be a finished run or a model's folder: {error}") from None
+        raise ValueError(f"{folder} must be a run or a model's folder: {error}") from None
 
 
 def parent_model(recipe: Recipe) -> Any:
@@ -81,11 +89,7 @@ def start(
     """`judge` says how good a model is, `watch` sees every step of the teaching and the error of the layers after it, `keep` is a file
     from which interrupted teaching goes on."""
     if around(given) != around(fresh):
-        if recipe.train.distill:
-            raise ValueError(
-                f"train.distill: {recipe.train.weights} differs from this model in more than its attention: {_one(given, fresh)}"
-            )
-        return Start(_fitting(fresh, given, recipe), None)
+        return Start(fresh, None, _taken(fresh, given, recipe))
     stages = [{"stage": "parent", **judge(given)}]
     began = time.perf_counter()
     model, report = swap(given, configurations(fresh), fitted_on(train), config=fresh.spelled_out(), seed=recipe.train.seed)
@@ -104,6 +108,23 @@ def start(
     return Start(model, {**facts, "notes": report.notes, "stages": stages})
 
 
+def check_start(fresh: Any, given: Any, recipe: Recipe) -> None:
+    """Whether `given` can become `fresh`; says why not."""
+    if around(given) == around(fresh):
+        check(given, configurations(fresh))
+    elif recipe.train.distill:
+        raise ValueError(f"train.distill: {recipe.train.weights} differs from this model in more than its attention: {_one(given, fresh)}")
+    elif not any(name.startswith(("blocks", "stages")) for name in _fitting(fresh, given)):
+        raise ValueError(
+            f"train.weights: no block of {recipe.train.weights}, a {given.name}, fits this {fresh.name}: weights carry over between models "
+            f"of the same kind and width; {_one(given, fresh)}"
+        )
+    elif (heads := [_heads(model) for model in (given, fresh)])[0] != heads[1]:
+        raise ValueError(
+            f"train.weights: {recipe.train.weights} has {heads[0]} heads and this model {heads[1]}, which do not fit each other"
+        )
+
+
 def around(model: Any) -> dict[str, Any]:
     """Everything about a model that has weights, but its attention."""
     config = model.spelled_out()
@@ -118,19 +139,25 @@ def _one(given: Any, fresh: Any) -> str:
     return f"{name} is {a.get(name)} there and {b.get(name)} here"
 
 
-def _fitting(model: Any, given: Backbone, recipe: Recipe) -> Any:
-    """What fits in name and shape; another classifier, or another projection, stays fresh, and another attention starts near exact."""
+def _heads(model: Any) -> list[int]:
+    found = [mechanism_of(module).shape.num_heads for module in model.attentions()]
+    return found[:1] if len(set(found)) == 1 else found
+
+
+def _fitting(model: Any, given: Backbone) -> dict[str, Tensor]:
     own = model.state_dict()
-    fitting = {name: tensor for name, tensor in given.state_dict().items() if name in own and own[name].shape == tensor.shape}
-    if not any(name.startswith(("blocks", "stages")) for name in fitting):
-        raise ValueError(
-            f"train.weights: no block of {recipe.train.weights}, a {given.name}, fits this {model.name}: weights carry over between models "
-            "of the same kind, width and heads"
-        )
+    return {name: tensor for name, tensor in given.state_dict().items() if name in own and own[name].shape == tensor.shape}
+
+
+def _taken(model: Any, given: Backbone, recipe: Recipe) -> str:
+    """What fits in name and shape; another classifier, or another projection, stays fresh, and another attention starts near exact."""
+    fitting = _fitting(model, given)
     for module in model.attentions():
         mechanism_of(module).imitate()
     model.load_state_dict(fitting, strict=False)
-    return model
+    fresh = sorted(set(model.state_dict()) - set(fitting))
+    some = ", ".join(fresh[:8]) + (f" and {len(fresh) - 8} more" if fresh[8:] else "")
+    return f"{len(fitting)} weights and buffers from {recipe.train.weights}; fresh: {some or 'none'}"
 
 
 def fitted_on(loader: Loader) -> Tensor:

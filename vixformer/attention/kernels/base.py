@@ -22,6 +22,8 @@ class Kernel(nn.Module, Configured, family="kernel"):
     projects: ClassVar[Literal["always", "optional", "never"]] = "optional"
     """Whether u is a random projection: always, unless `features=none`, or never, because the kernel has a network of its own."""
     uses_norm: ClassVar[bool] = False
+    estimates_softmax: ClassVar[bool] = False
+    """Whether products of its features are, on average, those of exact attention. Not inherited."""
     native_exp: ClassVar[bool | None] = None
     """For kernels that compiled code knows too: whether they are the exponential form (true) or ReLU (false). Not inherited."""
     floor: ClassVar[float | None] = None

@@ -14,6 +14,7 @@ from vixformer.attention.kernels.base import PositiveKernel
 
 class SoftmaxKernel(PositiveKernel, name="softmax"):
     native_exp = True
+    estimates_softmax = True
     projects = "always"
     uses_norm = True
     norm_weight: float = 0.5

@@ -15,6 +15,7 @@ from vixformer.attention.kernels.base import Kernel
 
 class Trig(Kernel, name="trig"):
     projects = "always"
+    estimates_softmax = True
     uses_norm = True
     floor = 1e-3
 
