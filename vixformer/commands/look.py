@@ -148,11 +148,15 @@ def runs(args: Sequence[str]) -> None:
         s = run.summary
         state = ("", "", "", "", "") if s is None else _summarised(s)
         epochs = f"{len(run.history())} of {run.recipe.train.epochs}"
-        rows.append((run.folder.name, run.recipe.data.name, "done" if s else "not finished", epochs, *state))
-    table(("run", "data", "state", "epochs", "parameters", "top-1 %", "train s", "inference ms", "memory, MiB"), rows)
+        parent = "" if run.recipe.train.weights is None else Path(run.recipe.train.weights).name
+        rows.append((run.folder.name, run.recipe.data.name, parent, "done" if s else "not finished", epochs, *state))
+    titles = ("run", "data", "from", "state", "epochs", "parameters", "top-1 %", "train s", "inference ms", "memory, MiB")
+    kept = [i for i, title in enumerate(titles) if title != "from" or any(row[i] for row in rows)]
+    table([titles[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
 
 def _summarised(s: dict[str, Any]) -> tuple[str, ...]:
     inference = f"{s['inference_ms_mean']:.1f} ± {s['inference_ms_sd']:.1f}" if "inference_ms_mean" in s else ""
     memory = f"{s['peak_train_mb']:.0f}" if "peak_train_mb" in s else ""
-    return count(s["parameters"]), f"{s['test_top1']:.2f}", f"{s['train_seconds']:.0f}", inference, memory
+    taught = sum(stage.get("seconds", 0.0) for stage in s.get("conversion", {}).get("stages", []))
+    return count(s["parameters"]), f"{s['test_top1']:.2f}", f"{s['train_seconds'] + taught:.0f}", inference, memory

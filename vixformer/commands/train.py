@@ -15,6 +15,7 @@ def train(args: Sequence[str]) -> None:
     from vixformer.terminal import Watch
     from vixformer.training.loop import train as run
     from vixformer.training.loop import with_parent
+    from vixformer.training.start import parent_of
 
     words = list(args)
     out, resume = take(words, "--out") or "runs", take(words, "--resume")
@@ -33,6 +34,9 @@ def train(args: Sequence[str]) -> None:
             raise ValueError('which recipe? write "vix train quick/exact"; "vix recipes" lists them')
         name, *options = words
         recipe = asked_recipe(name, options, "train")
+        if (parent := parent_of(recipe)) is not None:
+            say(f"first {parent[0]}, which it starts from, {parent[1].train.epochs} epochs, unless it is in {out} already; "
+                "--train.weights RUN takes one you have")
         with Watch(name, recipe, f"vix train {' '.join(args)}") as watch:
             recipe = with_parent(recipe, Path(out), watch.of)
         found = finished_run(recipe, Path(name).name if name.endswith(".json") else name, Path(out))
