@@ -18,11 +18,12 @@ import torch
 
 from benchmarks.page import put
 from benchmarks.peers import DIM, HEADS, M, peer_of
-from vixformer import create_attention, list_attentions
+from vixformer import list_attentions
 from vixformer.measure.bench import Conditions, call
 from vixformer.measure.cost import bytes_kept
 from vixformer.measure.crossover import TorchAttention
 from vixformer.measure.latency import Timing, interleaved
+from vixformer.measure.layer import Layer
 from vixformer.measure.machine import processor
 
 SHAPES = ((64, 65), (8, 785), (4, 1025), (1, 4097))
@@ -61,7 +62,7 @@ def measure(
     square = torch.randn(SIDE, SIDE)
     for batch, tokens in shapes:
         x = torch.randn(batch, tokens, DIM)
-        ours = {a: create_attention(a, dim=DIM, num_heads=HEADS, num_tokens=tokens).eval() for a in (*WITH_PEER, *ALONE)}
+        ours = {a: Layer(a, DIM, HEADS, tokens).eval() for a in (*WITH_PEER, *ALONE)}
         peers = {a: peer_of(a, tokens).eval() for a in WITH_PEER} | {"softmax": TorchAttention(DIM, HEADS).eval()}
         calls: dict[Any, Callable[[], Any]] = {"gemm": lambda: square @ square}
         for a, module in ours.items():
@@ -75,7 +76,7 @@ def measure(
         leaf = x.clone().requires_grad_()
         for a, module in ours.items():
             projections = 0 if a == "fourier" else 4 * DIM * DIM * tokens
-            mechanism: Any = module.mixer if a == "fourier" else module.core
+            mechanism: Any = module.attention.mixer if a == "fourier" else module.attention.core
             limit = (3 if train else 1) * batch * (mechanism.macs(tokens) + projections) / (SIDE**3 / timings["gemm"].min)
             kept = bytes_kept(module, leaf)
             peer_kept = bytes_kept(peers[a], leaf) if a in peers else None

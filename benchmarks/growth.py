@@ -6,9 +6,10 @@ import torch
 
 from benchmarks.page import table_command
 from benchmarks.peers import DIM, HEADS
-from vixformer import create_attention, list_attentions
+from vixformer import list_attentions
 from vixformer.measure.bench import Conditions, Sizes, bench_attention, call
 from vixformer.measure.latency import interleaved
+from vixformer.measure.layer import Layer
 
 SHORT, LONG, LONGEST = 1024, 16384, 65536
 NOT_LINEAR = ("softmax", "mlp")
@@ -31,7 +32,7 @@ def measure(seconds: float) -> list[str]:
     x = torch.randn(1, LONGEST, DIM)
     for a in attentions:
         short, long = found[SHORT][a], found[LONG][a]
-        layer = create_attention(a, dim=DIM, num_heads=HEADS, num_tokens=LONGEST)
+        layer = Layer(a, DIM, HEADS, LONGEST)
         once = interleaved({a: call(layer, x, Conditions())}, 0.0, least=3)[a].min
         times = [1e3 * m.time.min / LONG for m in (short, long)]
         kept = [m.kept / LONG for m in (short, long)]

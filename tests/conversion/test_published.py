@@ -108,7 +108,7 @@ def test_what_cannot_be_read() -> None:
         from_timm({"weight": torch.zeros(1)})
     with pytest.raises(ValueError, match=r"has no place for: blocks.0.ls1.gamma"):
         from_timm({**weights, "blocks.0.ls1.gamma": torch.zeros(64)})
-    with pytest.raises(ValueError, match="a token for distillation, .* has no place in our ViT"):
+    with pytest.raises(ValueError, match=r"a token for distillation, .* has no place in our ViT"):
         from_timm({**weights, "pos.embed": torch.zeros(1, 18, 64)})
     with pytest.raises(ValueError, match=r"lacks: blocks.0.norm1.bias"):
         from_timm({name: value for name, value in weights.items() if name != "blocks.0.norm1.bias"})

@@ -35,8 +35,10 @@ def train(args: Sequence[str]) -> None:
         name, *options = words
         recipe = asked_recipe(name, options, "train")
         if (parent := parent_of(recipe)) is not None:
-            say(f"first {parent[0]}, which it starts from, {parent[1].train.epochs} epochs, unless it is in {out} already; "
-                "--train.weights RUN takes one you have")
+            say(
+                f"first {parent[0]}, which it starts from, {parent[1].train.epochs} epochs, unless it is in {out} already; "
+                "--train.weights RUN takes one you have"
+            )
         with Watch(name, recipe, f"vix train {' '.join(args)}") as watch:
             recipe = with_parent(recipe, Path(out), watch.of)
         found = finished_run(recipe, Path(name).name if name.endswith(".json") else name, Path(out))

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from vixformer.measure.cost import bytes_kept, most_tokens, multiply_adds
 from vixformer.measure.latency import Timing, interleaved
+from vixformer.measure.layer import Layer
 from vixformer.measure.machine import usable
 from vixformer.measure.memory import Job, peak_memory
-from vixformer.models import create_attention, create_model
+from vixformer.models import create_model
 
 SIDE = 1024
 """Of the square matrices whose product is the peak that others are held against."""
@@ -107,7 +108,7 @@ def bench_attention(attentions: Sequence[str], sizes: Sizes) -> list[Measured]:
         cases = []
         for a in attentions:
             options: dict[str, Any] = {"attention": a, "dim": sizes.dim, "num_heads": sizes.heads, "num_tokens": tokens}
-            cases.append(_Case("layer", a, create_attention(**options), x, tokens, Job(options, batch, sizes.dtype)))
+            cases.append(_Case("layer", a, Layer(**options), x, tokens, Job(options, batch, sizes.dtype)))
         rows += _measured(cases, sizes)
     return rows
 

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from vixformer.measure.bench import Sizes, batch_of, call
 from vixformer.measure.latency import rounds
 from vixformer.measure.machine import usable
-from vixformer.models import create_attention
 
 FEWEST, MOST = 16, 16384
 WITHIN = 1.1
@@ -118,8 +117,8 @@ def compared(attention: str, against: str, tokens: int, sizes: Sizes) -> Probe:
     device = usable(sizes.device, "device")
     options: dict[str, Any] = dict(dim=sizes.dim, num_heads=sizes.heads, num_tokens=tokens)
     x = torch.randn(sizes.batch or batch_of(tokens), tokens, sizes.dim, device=device)
-    exact = TorchAttention(sizes.dim, sizes.heads) if against == "torch" else create_attention(against, **options)
-    modules = {"this": create_attention(attention, **options), "exact": exact}
+    exact = TorchAttention(sizes.dim, sizes.heads) if against == "torch" else Layer(against, **options)
+    modules = {"this": Layer(attention, **options), "exact": exact}
     calls = {name: call(module.to(device), x, sizes) for name, module in modules.items()}
     pairs: list[float] = []
     probe = Probe(tokens, 1.0, 0.0, math.inf)

@@ -20,7 +20,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from vixformer.models import create_attention, create_model
+from vixformer.measure.layer import Layer
+from vixformer.models import create_model
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _step(job: Job, batch: int, device: str, training: bool) -> None:
 
 def _built(options: dict[str, Any], batch: int) -> tuple[Any, torch.Tensor]:
     if "name" not in options:
-        return create_attention(**options), torch.randn(batch, options["num_tokens"], options["dim"])
+        return Layer(**options), torch.randn(batch, options["num_tokens"], options["dim"])
     model: Any = create_model(**options)
     return model, torch.randn(batch, model.config.in_chans, *model.img_size)
 
