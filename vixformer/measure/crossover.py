@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from vixformer.measure.bench import Sizes, batch_of, call
 from vixformer.measure.latency import rounds
+from vixformer.measure.layer import Layer
 from vixformer.measure.machine import usable
 
 FEWEST, MOST = 16, 16384
