@@ -45,6 +45,11 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str
     assert f"vix {command}" in capsys.readouterr().out
 
 
+def test_help_does_not_wait_for_torch() -> None:
+    code = "import sys; from vixformer.cli import main; main(['--help']); main(['train', '--help']); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
 def test_models(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "models")
     assert "vit-tiny" in out

@@ -3,25 +3,26 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from vixformer.attention.base import redraw
-from vixformer.models import create_attention, create_model, from_pretrained, list_attentions, list_models
 from vixformer.version import __version__
 
 if TYPE_CHECKING:
+    from vixformer.attention.base import redraw
     from vixformer.conversion.published import from_timm
     from vixformer.conversion.swap import convert
     from vixformer.export.hub import push_to_hub
+    from vixformer.models import create_attention, create_model, from_pretrained, list_attentions, list_models
     from vixformer.recipes import list_recipes, load_recipe
     from vixformer.training.loop import train
 
-# What training needs takes a second to import, and a model does not need it.
-_LATER = {
-    "train": "vixformer.training.loop",
-    "load_recipe": "vixformer.recipes",
-    "list_recipes": "vixformer.recipes",
-    "convert": "vixformer.conversion.swap",
-    "from_timm": "vixformer.conversion.published",
-    "push_to_hub": "vixformer.export.hub",
+# Imported when they are asked for: torch takes a second to import, and "vix --help" does not need it.
+_WHERE = {
+    "redraw": "attention.base",
+    "from_timm": "conversion.published",
+    "convert": "conversion.swap",
+    "push_to_hub": "export.hub",
+    **dict.fromkeys(("create_attention", "create_model", "from_pretrained", "list_attentions", "list_models"), "models"),
+    **dict.fromkeys(("list_recipes", "load_recipe"), "recipes"),
+    "train": "training.loop",
 }
 
 __all__ = [
@@ -42,6 +43,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(importlib.import_module(_LATER[name]), name)
+    if name in _WHERE:
+        return getattr(importlib.import_module(f"vixformer.{_WHERE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

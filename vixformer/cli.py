@@ -1,47 +1,68 @@
-"""The command `vix`: a word, and the function it calls. Only commands/ and terminal.py print."""
+"""The command `vix`: a word, and the function it calls. Only this, commands/ and terminal.py print."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from vixformer.commands.advise import advise
-from vixformer.commands.bench import bench
-from vixformer.commands.convert import convert
-from vixformer.commands.data import data
-from vixformer.commands.export import export
-from vixformer.commands.look import attentions, models, overview, recipes, runs, show
-from vixformer.commands.predict import predict
-from vixformer.commands.report import report
-from vixformer.commands.search import search_command
-from vixformer.commands.serve import serve
-from vixformer.commands.train import compare, train
 from vixformer.registry import pick
-from vixformer.terminal import say
 from vixformer.version import __version__
 
-COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
-    "compare": compare,
-    "train": train,
-    "search": search_command,
-    "convert": convert,
-    "bench": bench,
-    "advise": advise,
-    "predict": predict,
-    "export": export,
-    "report": report,
-    "serve": serve,
-    "runs": runs,
-    "recipes": recipes,
-    "data": data,
-    "models": models,
-    "attentions": attentions,
-    "show": show,
-    "overview": overview,
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "compare": (
+        "train.compare",
+        "[RECIPES...] [--seeds 3] [--folds 5] [--budget 20m] [--epochs E] [--data NAME] [--out DIR]",
+        "train several alike, and a table",
+    ),
+    "train": ("train.train", "RECIPE [--train.epochs 3 ...] [--out DIR] | --resume RUN", "train one recipe, by name or from a JSON file"),
+    "search": (
+        "search.search_command",
+        "RECIPE --space SPACE --trials N [--sampler tpe --pruner median --metric val_top1 --minimize inference_ms --folds 5 --storage URL]",
+        "try settings of a recipe, on as many machines as there are",
+    ),
+    "convert": (
+        "convert.convert",
+        "RUN --attention EXPR [--distill 200] [--finetune 1] [--choose K] [--data NAME] [--out DIR]",
+        "other attention for a trained model",
+    ),
+    "bench": (
+        "bench.bench",
+        "attention | model | crossover [EXPRESSIONS...] [--train ...] [--json FILE] [--chart FILE]",
+        "time, memory and where lines cross",
+    ),
+    "advise": (
+        "advise.advise",
+        "--image 224 --patch 16 [--batch 8 --dim 192 --depth 12 --train --budget-ms 50 --memory 500] [--json]",
+        "which attention, and why",
+    ),
+    "predict": (
+        "predict.predict",
+        "MODEL IMAGES... | FOLDER | - [--top 5] [--json] [--attention-map DIR]",
+        "what a trained model takes pictures for; - reads one from standard input",
+    ),
+    "export": (
+        "export.export",
+        "MODEL [--format onnx,torch,aot,int8] [--dynamic-batch] [--batch 1] [--data NAME] [--out DIR]",
+        "a trained model for other programs, checked against torch on real images",
+    ),
+    "report": (
+        "report.report",
+        "RUNS... [-o report.html] [--figures DIR --format svg,png,pdf] [--tables md,latex,csv] [--only FIGURE] [--maps IMAGES] [--title T]",
+        "a page, figures and tables from run folders and what `vix bench --json` wrote",
+    ),
+    "serve": ("serve.serve", "RUNS... [--port 8000 --host 127.0.0.1 --memory-mb 1024]", "a live page of runs, and their models to try"),
+    "runs": ("look.runs", "[DIR]", "what is in a folder of runs, finished or not"),
+    "recipes": ("look.recipes", "[PATTERN]", "list the recipes, such as 'hybrid/mnist/*'"),
+    "data": ("data.data", "list | get NAME | check NAME [--root DIR]", "what is known and what is here, download, verify"),
+    "models": ("look.models", "", "list the models, with their size for one image"),
+    "attentions": ("look.attentions", "", "list the words of the layout language, with their options"),
+    "show": ("look.show", "MODEL [OPTIONS]", "what a model costs, layer by layer"),
+    "overview": ("look.overview", "", "build a model of every mechanism; table of tokens, parameters, multiply-adds and milliseconds"),
 }
-
-
+"""The function in commands/ that each one calls, what it takes, and what it does. It is imported when it is called, so that help comes at
+once."""
 LISTED = ("models", "attentions", "overview", "show", "convert")
 """Commands that list their flags themselves."""
 
@@ -54,14 +75,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         if not args or args[0] in ("-h", "--help", "help"):
             _help()
         elif args[0] == "--version":
-            say(f"vix {__version__}")
+            print(f"vix {__version__}")
         else:
-            command = pick(COMMANDS, args[0], "command")
+            where, takes, what = pick(COMMANDS, args[0], "command")
+            if args[1:2] in (["--help"], ["-h"]):
+                print(f"vix {args[0]} {takes}\n{what}")
             if args[1:2] in (["--help"], ["-h"]) and args[0] not in LISTED:
-                say(f"vix {args[0]} {command.__doc__}")
-                say('"vix train quick/exact --help" lists the options of a recipe, which compare takes too.')
+                print('"vix train quick/exact --help" lists the options of a recipe, which compare takes too.')
             else:
-                command(args[1:])
+                module, _, function = where.partition(".")
+                getattr(importlib.import_module(f"vixformer.commands.{module}"), function)(args[1:])
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -74,10 +97,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _help() -> None:
-    say("vix: vision transformers whose attention can be swapped layer by layer\n")
-    for name, command in COMMANDS.items():
-        say(f"  vix {name:<12} {command.__doc__}")
-    say('\n"vix COMMAND --help" lists options.')
+    print("vix: vision transformers whose attention can be swapped layer by layer\n")
+    for name, (_, _, what) in COMMANDS.items():
+        print(f"  vix {name:<12} {what}")
+    print('\n"vix COMMAND --help" lists options.')
 
 
 if __name__ == "__main__":

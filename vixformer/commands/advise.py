@@ -12,7 +12,6 @@ from vixformer.terminal import megabytes, read, say, table
 
 
 def advise(args: Sequence[str]) -> None:
-    """--image 224 --patch 16 [--batch 8 --dim 192 --depth 12 --train --budget-ms 50 --memory 500] [--json]: which attention, and why"""
     from vixformer.measure.advise import Question
     from vixformer.measure.advise import advise as ask
 

@@ -24,7 +24,6 @@ USUAL = (
 
 
 def bench(args: Sequence[str]) -> None:
-    """attention | model | crossover [EXPRESSIONS...] [--train ...] [--json FILE] [--chart FILE]: time, memory and where lines cross"""
     words = list(args)
     if not words or words[0] not in KINDS:
         raise ValueError(f'what to measure? write "vix bench {" | ".join(KINDS)}"')

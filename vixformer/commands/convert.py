@@ -29,7 +29,6 @@ OURS = {"--train.weights": "RUN", "--train.distill": "--distill", "--train.epoch
 
 
 def convert(args: Sequence[str]) -> None:
-    """RUN --attention EXPR [--distill 200] [--finetune 1] [--choose K] [--data NAME] [--out DIR]: other attention for a trained model"""
     from vixformer.conversion.swap import differing, expanded
     from vixformer.results.files import write_json
     from vixformer.training.convert import converted_recipe, name_of, recipe_of
@@ -37,7 +36,6 @@ def convert(args: Sequence[str]) -> None:
 
     words = list(args)
     if "--help" in words or "-h" in words:
-        say(f"vix convert {convert.__doc__}")
         for name, what in FLAGS.items():
             say(f"  --{name:<10} {what}")
         return say('and options of recipes, such as --train.lr 1e-4: "vix train quick/exact --help" lists them')

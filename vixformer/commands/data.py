@@ -10,7 +10,6 @@ from vixformer.terminal import count, say, table
 
 
 def data(args: Sequence[str]) -> None:
-    """list | get NAME | check NAME [--root DIR]: what is known and what is here, download, verify"""
     from vixformer.data.base import DataSet, data_root
     from vixformer.terminal import download_bar
 

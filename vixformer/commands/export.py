@@ -26,7 +26,6 @@ class Options:
 
 
 def export(args: Sequence[str]) -> None:
-    """MODEL [--format onnx,torch,aot,int8] [--dynamic-batch] [--batch 1] [--data NAME] [--out DIR]: a trained model for other programs, checked against torch on real images"""  # noqa: E501
     dynamic = "--dynamic-batch" in args
     words, flags = split_flags([arg for arg in args if arg != "--dynamic-batch"])
     options: Options = read(Options, flags, "export")

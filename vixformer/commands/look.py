@@ -15,7 +15,6 @@ from vixformer.terminal import Nothing, count, megabytes, read, say, table
 
 
 def models(args: Sequence[str]) -> None:
-    """list the models, with their size for one image"""
     read(Nothing, args, "models")
     import torch
 
@@ -32,7 +31,6 @@ def models(args: Sequence[str]) -> None:
 
 
 def attentions(args: Sequence[str]) -> None:
-    """list the words of the layout language, with their options"""
     read(Nothing, args, "attentions")
     from vixformer.attention.base import Mechanism
     from vixformer.attention.kernels.base import Kernel
@@ -52,7 +50,6 @@ def _described(cls: Any) -> tuple[str, str, str]:
 
 
 def show(args: Sequence[str]) -> None:
-    """MODEL [OPTIONS]: what a model costs, layer by layer"""
     if not args or args[0].startswith("-"):
         raise ValueError('which model? write "vix show vit --attention ..."; "vix models" lists them')
     from vixformer.measure.cost import layer_costs, model_cost
@@ -85,7 +82,6 @@ def show(args: Sequence[str]) -> None:
 
 
 def overview(args: Sequence[str]) -> None:
-    """build a model of every mechanism; table of tokens, parameters, multiply-adds and milliseconds"""
     read(Nothing, args, "overview")
     from vixformer.measure.overview import every_attention
     from vixformer.measure.overview import overview as measured
@@ -113,7 +109,6 @@ def overview(args: Sequence[str]) -> None:
 
 
 def recipes(args: Sequence[str]) -> None:
-    """[PATTERN]: list the recipes, such as 'hybrid/mnist/*'"""
     from vixformer.recipes import list_recipes, load_recipe
 
     pattern = args[0] if args else "*"
@@ -136,7 +131,6 @@ def _by_numbers(name: str) -> list[tuple[int, str]]:
 
 
 def runs(args: Sequence[str]) -> None:
-    """[DIR]: what is in a folder of runs, finished or not"""
     from vixformer.results.runs import list_runs
 
     folder = Path(args[0] if args else "runs")

@@ -26,7 +26,6 @@ class Options:
 
 
 def predict(args: Sequence[str]) -> None:
-    """MODEL IMAGES... | FOLDER | - [--top 5] [--json] [--attention-map DIR]: what a trained model takes pictures for; - reads one from standard input"""  # noqa: E501
     as_json = "--json" in args
     words, flags = split_flags([arg for arg in args if arg != "--json"])
     options: Options = read(Options, flags, "predict")

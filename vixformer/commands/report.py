@@ -29,7 +29,6 @@ class Options:
 
 
 def report(args: Sequence[str]) -> None:
-    """RUNS... [-o report.html] [--figures DIR --format svg,png,pdf] [--tables md,latex,csv] [--only FIGURE] [--maps IMAGES] [--title T]: a page, figures and tables from run folders and what `vix bench --json` wrote"""  # noqa: E501
     words, flags = split_flags(["--out" if arg == "-o" else arg for arg in args])
     options: Options = read(Options, flags, "report")
     if not words:

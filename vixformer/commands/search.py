@@ -15,7 +15,6 @@ from vixformer.terminal import StatusLine, say, table
 
 
 def search_command(args: Sequence[str]) -> None:
-    """RECIPE --space SPACE --trials N [--sampler tpe --pruner median --metric val_top1 --minimize inference_ms --folds 5 --storage URL]"""
     from vixformer.search import spaces  # noqa: F401  # so that their names are known
     from vixformer.search.space import read_space
 

@@ -24,7 +24,6 @@ class Options:
 
 
 def serve(args: Sequence[str]) -> None:
-    """RUNS... [--port 8000 --host 127.0.0.1 --memory-mb 1024]: a live page of runs, and their models to try"""
     words, flags = split_flags(args)
     options: Options = read(Options, flags, "serve")
     folders = [Path(word) for word in words or ["runs"]]

@@ -10,7 +10,6 @@ from vixformer.terminal import comparison, markdown, say, table
 
 
 def train(args: Sequence[str]) -> None:
-    """RECIPE [--train.epochs 3 ...] [--out DIR] | --resume RUN: train one recipe, by name or from a JSON file"""
     from vixformer.results.runs import read_run
     from vixformer.terminal import Watch
     from vixformer.training.loop import train as run
@@ -48,7 +47,6 @@ def train(args: Sequence[str]) -> None:
 
 
 def compare(args: Sequence[str]) -> None:
-    """[RECIPES...] [--seeds 3] [--folds 5] [--budget 20m] [--epochs E] [--data NAME] [--out DIR]: train several alike, and a table"""
     from vixformer.recipes import list_recipes
     from vixformer.results.files import write_text
     from vixformer.terminal import Watch
