@@ -1,6 +1,7 @@
 """vixformer: vision transformers whose attention can be swapped layer by layer."""
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from vixformer.version import __version__
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from vixformer.export.hub import push_to_hub
     from vixformer.models import create_attention, create_model, from_pretrained, list_attentions, list_models
     from vixformer.recipes import list_recipes, load_recipe
+    from vixformer.timm import patch, register_timm
     from vixformer.training.loop import train
 
 # Imported when they are asked for: torch takes a second to import, and "vix --help" does not need it.
@@ -22,6 +24,7 @@ _WHERE = {
     "push_to_hub": "export.hub",
     **dict.fromkeys(("create_attention", "create_model", "from_pretrained", "list_attentions", "list_models"), "models"),
     **dict.fromkeys(("list_recipes", "load_recipe"), "recipes"),
+    **dict.fromkeys(("patch", "register_timm"), "timm"),
     "train": "training.loop",
 }
 
@@ -36,8 +39,10 @@ __all__ = [
     "list_models",
     "list_recipes",
     "load_recipe",
+    "patch",
     "push_to_hub",
     "redraw",
+    "register_timm",
     "train",
 ]
 
@@ -50,3 +55,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if "timm" in sys.modules:
+    __getattr__("register_timm")()
