@@ -14,7 +14,7 @@ import torch
 from vixformer.backbones.base import Backbone
 from vixformer.config import Data, Recipe
 from vixformer.conversion.choose import Choice, choose
-from vixformer.conversion.distil import distil
+from vixformer.conversion.distill import distill
 from vixformer.conversion.swap import configurations, differing, expanded, swap
 from vixformer.data.loader import Loader
 from vixformer.data.preprocess import PREPROCESSING_FILE, Preprocessing
@@ -48,11 +48,11 @@ def recipe_of(folder: Path, data: str | None) -> Recipe:
     return Recipe(data=Data(name=data, mean=given.mean, std=given.std, resize=resize), model=config)
 
 
-def converted_recipe(recipe: Recipe, folder: Path, model: Backbone, attention: str, distill: int, epochs: int) -> Recipe:
+def converted_recipe(recipe: Recipe, folder: Path, model: Backbone, attention: str, steps: int, epochs: int) -> Recipe:
     """The recipe of a run that starts from `model`, which is in `folder`, with other attention. Says why where that cannot be."""
     new, _ = swap(model, expanded(model, attention))
     rate = recipe.train.lr if recipe.train.weights else RATE * recipe.train.lr  # a converted run's is that of fine-tuning already
-    train = replace(recipe.train, lr=rate, weights=str(folder.resolve()), distill=distill)
+    train = replace(recipe.train, lr=rate, weights=str(folder.resolve()), distill=steps)
     shorter = Cut(epochs, 1.0).applied(replace(recipe, model=new.config, train=train))
     return replace(shorter, train=replace(shorter.train, epochs=epochs))
 
@@ -67,7 +67,7 @@ def choose_layers(
     recipe: Recipe,
     model: Backbone,
     attention: str,
-    distill: int = 0,
+    steps: int = 0,
     watch: Callable[[str, int, int], None] = lambda *_: None,
     keep: Path | None = None,
 ) -> Choice:
@@ -80,9 +80,9 @@ def choose_layers(
         raise ValueError("layers are chosen on validation images, and this recipe has none: set data.val_fraction")
     old: Any = model.to(device)
     new, _ = swap(old, expanded(old, attention), fitted_on(parts.train), seed=recipe.train.seed)
-    if distill:
+    if steps:
         lessons = partial(lesson, parts.train, recipe.train.seed)
-        distil(new, old, lessons, steps=distill, watch=lambda step, _: watch("teaching", step + 1, distill), keep=keep)
+        distill(new, old, lessons, steps=steps, watch=lambda step, _: watch("teaching", step + 1, steps), keep=keep)
     loader = _cut(parts.val, new, len(differing(old, configurations(new))))
 
     def judge(candidate: Any) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vixformer.backbones.base import Backbone, from_pretrained, mechanism_of
 from vixformer.config import GIVEN, Recipe
-from vixformer.conversion.distil import distil
+from vixformer.conversion.distill import distill
 from vixformer.conversion.swap import check, configurations, swap
 from vixformer.data.loader import Loader
 from vixformer.recipes import RECIPES, load_recipe, unknown_recipe
@@ -98,7 +98,7 @@ def start(
     if steps:
         began = time.perf_counter()
         lessons = partial(lesson, train, recipe.train.seed)
-        errors = distil(model, given, lessons, steps=steps, watch=lambda step, error: watch(step + 1, steps, error), keep=keep)
+        errors = distill(model, given, lessons, steps=steps, watch=lambda step, error: watch(step + 1, steps, error), keep=keep)
         if errors:  # exact attention has nothing to learn from itself
             stages.append(
                 {"stage": "distilled", "seconds": time.perf_counter() - began, "steps": steps, "first_error": errors[0],

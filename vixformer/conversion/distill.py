@@ -17,7 +17,7 @@ from vixformer.results.files import read_tensors, write_tensors
 SAVE_SECONDS = 60.0
 
 
-def distil(
+def distill(
     student: Any,
     teacher: Backbone,
     batches: Iterable[Tensor] | Callable[[int], Tensor],

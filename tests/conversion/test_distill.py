@@ -10,7 +10,7 @@ import torch
 
 from tests.backbones.test_backbones import images, small
 from vixformer import convert
-from vixformer.conversion.distil import distil
+from vixformer.conversion.distill import distill
 from vixformer.conversion.swap import expanded, swap
 
 
@@ -23,7 +23,7 @@ def test_the_layers_come_closer_and_nothing_else_moves(name: str, maps: float) -
     student, _ = convert(teacher, "performer(features=16)")
     before = {key: value.clone() for key, value in student.state_dict().items()}
     teachers = {key: value.clone() for key, value in teacher.state_dict().items()}
-    errors = distil(student, teacher, repeat(x), steps=40, lr=3e-3, maps=maps)
+    errors = distill(student, teacher, repeat(x), steps=40, lr=3e-3, maps=maps)
     assert len(errors) == 40
     assert errors[-1] < 0.8 * errors[0]
     for key, value in student.state_dict().items():
@@ -37,13 +37,13 @@ def test_what_stays_exact_is_not_touched() -> None:
     student, _ = convert(teacher, "hedgehog + softmax")
     before = {key: value.clone() for key, value in student.state_dict().items()}
     seen: list[int] = []
-    distil(student, teacher, repeat(images(teacher)), steps=3, watch=lambda step, error: seen.append(step))
+    distill(student, teacher, repeat(images(teacher)), steps=3, watch=lambda step, error: seen.append(step))
     changed = {key for key, value in student.state_dict().items() if not torch.equal(value, before[key])}
     assert changed
     assert all(key.startswith("blocks.0.attn.") for key in changed)
     assert seen == [0, 1, 2]
     same, _ = convert(teacher, "softmax")
-    assert distil(same, teacher, repeat(images(teacher)), steps=3) == []
+    assert distill(same, teacher, repeat(images(teacher)), steps=3) == []
 
 
 def test_a_lesson_that_was_interrupted_goes_on(tmp_path: Path) -> None:
@@ -54,17 +54,17 @@ def test_a_lesson_that_was_interrupted_goes_on(tmp_path: Path) -> None:
         return images(teacher, 4)
 
     whole, cut = (swap(teacher, expanded(teacher, "performer(features=8)"), seed=1)[0] for _ in range(2))
-    wanted = distil(whole, teacher, lessons, steps=6)
+    wanted = distill(whole, teacher, lessons, steps=6)
 
     def stop(step: int, error: float) -> None:
         if step == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        distil(cut, teacher, lessons, steps=6, watch=stop, keep=tmp_path / "lesson.safetensors")
+        distill(cut, teacher, lessons, steps=6, watch=stop, keep=tmp_path / "lesson.safetensors")
     again = swap(teacher, expanded(teacher, "performer(features=8)"), seed=1)[0]
     seen: list[int] = []
-    errors = distil(again, teacher, lessons, steps=6, watch=lambda step, _: seen.append(step), keep=tmp_path / "lesson.safetensors")
+    errors = distill(again, teacher, lessons, steps=6, watch=lambda step, _: seen.append(step), keep=tmp_path / "lesson.safetensors")
     assert seen == [3, 4, 5]
     assert errors == wanted
     assert all(torch.equal(a, b) for a, b in zip(again.parameters(), whole.parameters(), strict=True))
@@ -74,6 +74,6 @@ def test_lessons_that_go_wrong() -> None:
     teacher = small("vit").eval()
     student, _ = convert(teacher, "hedgehog")
     with pytest.raises(ValueError, match="there were images for 2 of 5 steps"):
-        distil(student, teacher, [images(teacher)] * 2, steps=5)
+        distill(student, teacher, [images(teacher)] * 2, steps=5)
     with pytest.raises(ValueError, match=r"teaching went astray in step \d+ of 50, at the rate 1e\+08"):
-        distil(student, teacher, repeat(images(teacher)), steps=50, lr=1e8)
+        distill(student, teacher, repeat(images(teacher)), steps=50, lr=1e8)
