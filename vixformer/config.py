@@ -104,7 +104,7 @@ class Train:
     """Stop after this many epochs without a better `monitor`."""
     monitor: Literal["val_loss", "val_top1"] = "val_top1"
     redraw_every: PositiveInt | None = 1000
-    """Steps between new random features."""
+    """Steps between new random features; the last ones have at least as many steps to be learned."""
     track_test: bool = False
     """Also record the test set every epoch, in columns of their own that never choose anything."""
     weights: str | None = None

@@ -346,3 +346,14 @@ def test_start_from_a_trained_model(tmp_path: Path) -> None:
                 model=replace(other.model, embed_dim=8),  # pyright: ignore[reportCallIssue]
             )
         )
+
+
+def test_no_new_features_at_the_very_end() -> None:
+    recipe = tiny(attention="performer(features=8)", epochs=2, fraction=0.1, redraw_every=None)
+    never = train(recipe)
+    steps = 2 * len(load_parts(recipe, torch.device("cpu")).train)
+    top1 = {
+        every: train(replace(recipe, train=replace(recipe.train, redraw_every=every))).summary["test_loss"] for every in (steps, steps // 2)
+    }
+    assert top1[steps] == never.summary["test_loss"]
+    assert top1[steps // 2] != never.summary["test_loss"]

@@ -255,9 +255,15 @@ class _Run:
             state.scaler.update()
             state.optimizer.zero_grad(set_to_none=True)
             state.steps += 1
-            if train.redraw_every is not None and state.steps % train.redraw_every == 0:
+            if self._redraws():
                 redraw(state.model, state.redraw)
         return value
+
+    def _redraws(self) -> bool:
+        """Every so many steps, if as many are left to get used to it: new features near the end would undo what was learned."""
+        train, every = self.recipe.train, self.recipe.train.redraw_every
+        total = train.epochs * -(-len(self.parts.train) // train.accumulate)
+        return every is not None and self.state.steps % every == 0 and total - self.state.steps >= every
 
     def _record(self) -> None:
         """The epoch is over: validate, write it down, keep the best."""
