@@ -338,7 +338,7 @@ def test_start_from_a_trained_model(tmp_path: Path) -> None:
         train(tiny(weights="PATH"))
     other = tiny(weights=str(tmp_path / "first"))
     with pytest.raises(
-        ValueError, match=r"no block of .*, a vit, fits this vit: weights carry over between models of the same kind, width"
+        ValueError, match=r"no block of .*, a vit, fits this vit: weights carry over between models of the same kind and width"
     ):
         train(
             replace(
