@@ -59,6 +59,17 @@ def test_the_gradients_of_nystrom_are_those_of_the_reference(n: int, options: st
 
 
 @compiler
+def test_the_convolution_does_not_keep_attention_from_its_short_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    backward = native.linear_attention_backward
+    monkeypatch.setattr(native, "linear_attention_backward", lambda *args: calls.append(1) or backward(*args))
+    core = core_of(build("lens", 16, dim=64, heads=2))
+    q, k, v = (torch.randn(2, 2, 16, 32).requires_grad_() for _ in range(3))
+    core(q, k, v, None, (4, 4)).sum().backward()
+    assert calls == [1]
+
+
+@compiler
 @pytest.mark.parametrize("grid", [(1, 3), (2, 9), (5, 7), (9, 8)])
 @pytest.mark.parametrize("front", [0, 1, 3])
 @pytest.mark.parametrize("side", [1, 3, 5])

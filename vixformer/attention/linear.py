@@ -74,7 +74,7 @@ class LinearCore(Core):
         raise NotImplementedError
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        out = ops.recompute(self, "attend", mask, q, k, v)
+        out = ops.recompute(self, "attend", mask, q, k, v, beside=("conv.",))
         return out if self.conv is None else self.conv(out, v, mask, grid)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:

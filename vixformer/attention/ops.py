@@ -72,15 +72,16 @@ class _Recompute(torch.autograd.Function):
         return None, None, None, None, *(next(wanted) if t.requires_grad else None for t in saved)
 
 
-def recompute(core: nn.Module, attend: str, mask: Tensor | None, *inputs: Tensor) -> Tensor:
+def recompute(core: nn.Module, attend: str, mask: Tensor | None, *inputs: Tensor, beside: tuple[str, ...] = ()) -> Tensor:
     """`core.attend(*inputs, mask)`, keeping nothing but the inputs for backward, which runs it again.
 
     Features are many times larger than the q and k they are made of, and cheap to make. Weights and buffers are kept as they are, so a
     change of them between forward and backward is an error and not a wrong gradient. A core may know a short way, `attend_backward(*inputs,
-    mask, grad)`: the gradients of the inputs, or None where it cannot be gone. A compiler decides for itself what to recompute, and the
-    transforms of torch.func see the plain computation.
+    mask, grad)`: the gradients of the inputs, or None where it cannot be gone. `beside` are beginnings of the names of weights that `attend`
+    does not use, which would keep it from that way. A compiler decides for itself what to recompute, and the transforms of torch.func see the
+    plain computation.
     """
-    state = dict([*core.named_parameters(), *core.named_buffers()])
+    state = {name: t for name, t in (*core.named_parameters(), *core.named_buffers()) if not name.startswith(beside)}
     watched = torch.is_grad_enabled() and any(t.requires_grad for t in (*inputs, *state.values()))
     if not watched or torch.compiler.is_compiling() or transformed():
         return getattr(core, attend)(*inputs, mask)
