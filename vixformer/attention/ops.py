@@ -77,9 +77,9 @@ def recompute(core: nn.Module, attend: str, mask: Tensor | None, *inputs: Tensor
 
     Features are many times larger than the q and k they are made of, and cheap to make. Weights and buffers are kept as they are, so a
     change of them between forward and backward is an error and not a wrong gradient. A core may know a short way, `attend_backward(*inputs,
-    mask, grad)`: the gradients of the inputs, or None where it cannot be gone. `beside` are beginnings of the names of weights that `attend`
-    does not use, which would keep it from that way. A compiler decides for itself what to recompute, and the transforms of torch.func see the
-    plain computation.
+    mask, grad)`: the gradients of the inputs, or None where it cannot be gone. `beside` begins the names of weights that `attend` does not
+    use, which would keep it from that way. A compiler decides for itself what to recompute, and the transforms of torch.func see the plain
+    computation.
     """
     state = {name: t for name, t in (*core.named_parameters(), *core.named_buffers()) if not name.startswith(beside)}
     watched = torch.is_grad_enabled() and any(t.requires_grad for t in (*inputs, *state.values()))
