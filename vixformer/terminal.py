@@ -33,7 +33,7 @@ from vixformer.config import Recipe
 from vixformer.registry import checked
 from vixformer.results.runs import RECIPE
 from vixformer.training.compare import Comparison, Row
-from vixformer.training.loop import Observer
+from vixformer.training.observer import Observer
 from vixformer.training.state import State
 
 

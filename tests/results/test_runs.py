@@ -12,7 +12,7 @@ from vixformer.recipes import load_recipe
 from vixformer.results.runs import column, content, data_digest, list_runs, read_run, spread
 from vixformer.terminal import comparison
 from vixformer.training.compare import Comparison, compare
-from vixformer.training.loop import Observer
+from vixformer.training.observer import Observer
 
 
 def quick(name: str) -> tuple[str, object]:

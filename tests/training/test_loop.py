@@ -23,7 +23,8 @@ from vixformer.measure.accuracy import evaluate
 from vixformer.results.files import read_tensors, write_tensors, write_text
 from vixformer.training import loop
 from vixformer.training.faults import NotFiniteError
-from vixformer.training.loop import Observer, train
+from vixformer.training.loop import train
+from vixformer.training.observer import Observer
 from vixformer.training.optim import learning_rate, make_optimizer
 from vixformer.training.parts import load_parts
 from vixformer.training.state import State

@@ -17,7 +17,8 @@ from vixformer import from_pretrained
 from vixformer.config import Recipe
 from vixformer.recipes.registry import RECIPES
 from vixformer.training.compare import compare
-from vixformer.training.loop import Observer, train
+from vixformer.training.loop import train
+from vixformer.training.observer import Observer
 
 
 class Taught(Observer):

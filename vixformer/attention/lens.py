@@ -1,4 +1,4 @@
-"""Lens: linear attention over ReLU features of q and k themselves, and a convolution of v. What each part brings: docs/lens.md."""
+"""Lens: linear attention over ReLU features of q and k themselves, and a convolution of v: docs/lens.md."""
 
 from __future__ import annotations
 

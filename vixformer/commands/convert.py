@@ -11,7 +11,7 @@ from typing import Any
 
 from vixformer.commands.flags import changed, finished_run, take, whole
 from vixformer.registry import unknown
-from vixformer.results.runs import RECIPE, SUMMARY
+from vixformer.results.runs import RECIPE, SUMMARY, read_run
 from vixformer.terminal import Steps, say, table
 
 CHOICE = "choice.json"
@@ -45,7 +45,8 @@ def convert(args: Sequence[str]) -> None:
     if attention is None:
         raise ValueError('to which attention? give --attention, such as "nystrom(landmarks=32)"; "vix attentions" lists them')
     parent, options = Path(words[0]), words[1:]
-    _check_options(options, (parent / RECIPE).exists() and data is None)
+    own = read_run(parent).recipe.data.name if (parent / RECIPE).exists() else None
+    _check_options(options, own is not None and data in (None, own))
     steps, epochs = whole(distill or "0", "--distill", least=0), whole(finetune or "0", "--finetune", least=0)
     model = trained_model(parent)
     recipe = recipe_of(parent, data)

@@ -20,7 +20,8 @@ from vixformer.registry import unknown
 from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
 from vixformer.search.space import Choice, Range, Space
 from vixformer.search.storage import Beating, close_storage, has_heartbeat, open_storage, patiently
-from vixformer.training.loop import Observer, Stopped, train
+from vixformer.training.loop import train
+from vixformer.training.observer import Observer, Stopped
 
 METRICS: dict[str, tuple[str, Literal["maximize", "minimize"]]] = {
     "val_top1": ("val_top1", "maximize"),

@@ -18,7 +18,8 @@ from vixformer.measure.latency import Timing, interleaved
 from vixformer.results.files import write_json
 from vixformer.results.runs import BEST, SUMMARY, Spread, column, data_digest, folder_of, read_run
 from vixformer.training.budget import Cut, Prober, cut
-from vixformer.training.loop import Observer, train, with_parent
+from vixformer.training.loop import train, with_parent
+from vixformer.training.observer import Observer
 from vixformer.training.start import asks_for_weights, parent_of
 
 TIMED_BATCH = 64

@@ -31,6 +31,7 @@ from vixformer.training.faults import NotFiniteError, first_not_finite
 from vixformer.training.group import Alone, Group, process_device, whole
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.loggers import make_loggers
+from vixformer.training.observer import Observer, Stopped
 from vixformer.training.optim import learning_rate, make_optimizer
 from vixformer.training.parts import load_parts, pick_device
 from vixformer.training.start import Start, check_start, parent_model, parent_of, start
@@ -41,16 +42,6 @@ CHECKPOINT_SECONDS = 60.0
 MOST_RETREATS = 5
 TEACHING = "teaching.safetensors"
 """What a lesson that is not over has taught so far."""
-
-
-class Observer:
-    """What a caller may want to see while it runs. Does nothing."""
-
-    def begins_with(self, what: str) -> None: ...
-    def taught(self, step: int, steps: int, error: float) -> None: ...
-    def epoch_begins(self, epoch: int, batches: int) -> None: ...
-    def batch_done(self, state: State, loss: float) -> None: ...
-    def epoch_done(self, record: dict[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -404,7 +395,3 @@ class _Run:
         self.state.optimizer.zero_grad(set_to_none=True)
         self.state.batch, self.state.sums = 0, dict.fromkeys(self.state.sums, 0.0)
         self.state.rate_factor /= 2
-
-
-class Stopped(Exception):  # noqa: N818
-    """An observer's way to end a run after an epoch; what was done is kept."""

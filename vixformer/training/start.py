@@ -139,9 +139,9 @@ def _one(given: Any, fresh: Any) -> str:
     return f"{name} is {a.get(name)} there and {b.get(name)} here"
 
 
-def _heads(model: Any) -> list[int]:
-    found = [mechanism_of(module).shape.num_heads for module in model.attentions()]
-    return found[:1] if len(set(found)) == 1 else found
+def _heads(model: Any) -> str:
+    found = dict.fromkeys(str(mechanism_of(module).shape.num_heads) for module in model.attentions())
+    return " and ".join(found)
 
 
 def _fitting(model: Any, given: Backbone) -> dict[str, Tensor]:

@@ -1,0 +1,21 @@
+"""What a caller may see of a run while it goes on, and how it may end it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vixformer.training.state import State
+
+
+class Observer:
+    """What a caller may want to see while it runs. Does nothing."""
+
+    def begins_with(self, what: str) -> None: ...
+    def taught(self, step: int, steps: int, error: float) -> None: ...
+    def epoch_begins(self, epoch: int, batches: int) -> None: ...
+    def batch_done(self, state: State, loss: float) -> None: ...
+    def epoch_done(self, record: dict[str, Any]) -> None: ...
+
+
+class Stopped(Exception):  # noqa: N818
+    """An observer's way to end a run after an epoch; what was done is kept."""
