@@ -30,6 +30,8 @@ SHAPES = ((64, 65), (8, 785), (4, 1025), (1, 4097))
 RELU, SOFTMAX = f"performer(kernel=relu, features={M})", f"performer(kernel=softmax, features={M})"
 LINFORMER, NYSTROM = f"linformer(rank={M})", f"nystrom(landmarks={M})"
 WITH_PEER = (RELU, SOFTMAX, LINFORMER, NYSTROM, "fourier")
+WITHOUT_BIAS = (LINFORMER, NYSTROM)
+"""Whose published modules have none on q, k and v."""
 ALONE = tuple(
     a for a in list_attentions() if a not in ("performer", "linformer", "nystrom", "fourier", "mlp")
 )  # mlp has weights by the token
@@ -62,7 +64,7 @@ def measure(
     square = torch.randn(SIDE, SIDE)
     for batch, tokens in shapes:
         x = torch.randn(batch, tokens, DIM)
-        ours = {a: Layer(a, DIM, HEADS, tokens).eval() for a in (*WITH_PEER, *ALONE)}
+        ours = {a: Layer(a, DIM, HEADS, tokens, qkv_bias=a not in WITHOUT_BIAS).eval() for a in (*WITH_PEER, *ALONE)}
         peers = {a: peer_of(a, tokens).eval() for a in WITH_PEER} | {"softmax": TorchAttention(DIM, HEADS).eval()}
         calls: dict[Any, Callable[[], Any]] = {"gemm": lambda: square @ square}
         for a, module in ours.items():

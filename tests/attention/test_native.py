@@ -12,7 +12,8 @@ import torch.nn.functional as F
 
 from tests.attention.cases import build, core_of, distance
 from vixformer import create_attention
-from vixformer.attention import native
+from vixformer.attention import native, ops
+from vixformer.attention.base import Mechanism, Shape
 
 KERNELS = ["relu", "relu, total_eps=0.01, scale=half", "softmax", "softmax, eps=0", "gaussian", "gaussian, eps=0"]
 compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
@@ -59,14 +60,34 @@ def test_the_gradients_of_nystrom_are_those_of_the_reference(n: int, options: st
 
 
 @compiler
-def test_the_convolution_does_not_keep_attention_from_its_short_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-    backward = native.linear_attention_backward
-    monkeypatch.setattr(native, "linear_attention_backward", lambda *args: calls.append(1) or backward(*args))
-    core = core_of(build("lens", 16, dim=64, heads=2))
-    q, k, v = (torch.randn(2, 2, 16, 32).requires_grad_() for _ in range(3))
-    core(q, k, v, None, (4, 4)).sum().backward()
-    assert calls == [1]
+@pytest.mark.parametrize("word", ["softmax", "performer(features=16)", "nystrom(landmarks=16)", "linformer(rank=16)"])
+def test_gradients_are_written_where_the_layer_before_wants_them(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Side by side: nothing is put there once more, and they are those that torch's own split would pass on."""
+    attention = create_attention(word, dim=64, num_heads=2, num_tokens=25)
+    x = torch.randn(3, 25, 64)
+    joined: list[int] = []
+    plain = torch.cat
+    monkeypatch.setattr(torch, "cat", lambda *args: joined.append(1) or plain(*args))
+    (ours,) = torch.autograd.grad(attention(x).square().sum(), attention.qkv.weight)
+    assert not joined
+    monkeypatch.setattr(native, "split", native._split)
+    (right,) = torch.autograd.grad(attention(x).square().sum(), attention.qkv.weight)
+    assert distance(ours, right) <= 1e-6
+
+
+@compiler
+@pytest.mark.parametrize("share", ["none", "headwise", "kv", "layerwise"])
+@pytest.mark.parametrize("n", [5, 65, 97, 800])
+@pytest.mark.parametrize("rank", [8, 48])
+def test_linformer_and_its_gradients(share: str, n: int, rank: int) -> None:
+    core = core_of(build(f"linformer(rank={rank}, share={share})", n + 3, dim=64, heads=2))
+    inputs = [*(torch.randn(2, 2, n, 32).requires_grad_() for _ in range(3)), *core.parameters()]
+    out, right = core(*inputs[:3]), core.reference(*(t.double() for t in inputs[:3]))
+    assert type(out.grad_fn).__name__ == "_LinformerBackward"
+    assert distance(out, right) <= 1e-5
+    grad = torch.randn_like(out)
+    for one, other in zip(torch.autograd.grad(out, inputs, grad), torch.autograd.grad(right, inputs, grad.double()), strict=True):
+        assert distance(one, other) <= 2e-5
 
 
 @compiler
@@ -110,8 +131,10 @@ def test_the_gradients_of_linear_attention_are_those_of_the_reference(n: int, fe
     q, k, v = (torch.randn(2, 2, n, 32) for _ in range(3))
     k[1] *= 3
     grad = torch.randn(2, 2, n, 32)
-    found = core.attend_backward(q, k, v, None, grad)  # pyright: ignore
-    assert found is not None
+    single = [t.clone().requires_grad_() for t in (q, k, v)]
+    out = core(*single)
+    assert type(out.grad_fn).__name__ == "_LinearBackward"
+    found = torch.autograd.grad(out, single, grad)
     inputs = q, k, v = [t.double().requires_grad_() for t in (q, k, v)]
     expected = torch.autograd.grad(core.reference(q, k, v), inputs, grad.double())
     for ours, right in zip(found, expected, strict=True):
@@ -127,6 +150,9 @@ def test_training_takes_the_compiled_way(monkeypatch: pytest.MonkeyPatch) -> Non
     for word in ("softmax", "performer(kernel=relu, features=16)", "performer(features=16)", "linformer(rank=5)"):
         create_attention(word, dim=32, num_heads=2, num_tokens=20)(torch.randn(2, 20, 32, requires_grad=True)).sum().backward()
     assert called == [*["exact", "exact_backward"], *["linear_attention", "linear_attention_backward"] * 2, *["exact", "exact_backward"]]
+    called.clear()
+    create_attention("linformer(rank=8)", dim=32, num_heads=2, num_tokens=20)(torch.randn(2, 20, 32, requires_grad=True)).sum().backward()
+    assert called == ["along", "along", "exact", "exact_backward", "along_backward", "along_backward"]
 
 
 @compiler
@@ -248,3 +274,16 @@ def test_an_unwritable_cache_is_no_disaster(monkeypatch: pytest.MonkeyPatch, tmp
     blocked.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     assert native.library() is None
+
+
+@compiler
+@pytest.mark.parametrize(("batch", "n", "d"), [(1, 1, 2), (2, 5, 6), (3, 8, 7), (2, 65, 1), (1, 12, 16)])
+def test_the_transform_and_its_gradient(batch: int, n: int, d: int) -> None:
+    mixer = Mechanism.members["fourier"](None, Shape(d, 1, d, n))  # pyright: ignore
+    x = torch.randn(batch, n, d, requires_grad=True)
+    out = mixer(x)
+    assert distance(out, ops.fourier_mix_slow(x)) <= 1e-5
+    (found,) = torch.autograd.grad(out.square().sum(), x)
+    (expected,) = torch.autograd.grad(ops.fourier_mix_slow(x.double()).square().sum(), x)
+    assert distance(found, expected) <= 1e-5
+    assert torch.autograd.gradgradcheck(mixer, x.detach().double().requires_grad_())

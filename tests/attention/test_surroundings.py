@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.attention.cases import ALL, CORES, DIM, build, core_of, distance, is_core, word
 from vixformer import redraw
+from vixformer.attention import native
 from vixformer.attention.base import Mechanism
 from vixformer.attention.linear import LinearCore
 from vixformer.measure.cost import multiply_adds
@@ -136,12 +137,24 @@ def test_a_model_that_diverged_looks_it(attention: str) -> None:
         assert out[0, 1].isfinite().all()
 
 
-def test_redraw_between_forward_and_backward_is_an_error() -> None:
+def test_redraw_between_forward_and_backward_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "library", lambda: None)
     module = build("performer(kernel=relu, features=8)", 10)
     loss = module(torch.randn(1, 10, DIM, requires_grad=True)).sum()
     redraw(module)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+def test_compiled_loops_keep_their_features_over_a_redraw() -> None:
+    module = build("performer(kernel=relu, features=8)", 10)
+    if native.library() is None:
+        pytest.skip("no C compiler here")
+    x = torch.randn(1, 10, DIM, requires_grad=True)
+    first, again = module(x).square().sum(), module(x).square().sum()
+    (expected,) = torch.autograd.grad(first, x)
+    redraw(module)
+    assert torch.equal(torch.autograd.grad(again, x)[0], expected)
 
 
 @pytest.mark.parametrize("attention", [a for a in CORES if issubclass(Mechanism.members[word(a)], LinearCore) and "trig" not in a])

@@ -74,22 +74,16 @@ class LinearCore(Core):
         raise NotImplementedError
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        out = ops.recompute(self, "attend", mask, q, k, v, beside=("conv.",))
+        known = self.native_map() if mask is None and not self.causal else None
+        out = None if known is None else native.linear_attention(q, k, v, known)
+        if out is None:
+            out = ops.recompute(self, "attend", mask, q, k, v, beside=("conv.",))
         return out if self.conv is None else self.conv(out, v, mask, grid)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        known = self.native_map() if mask is None and not self.causal else None
-        fast = None if known is None else native.linear_attention(q, k, v, known)
-        if fast is not None:
-            return fast
         phi_k = self.key_features(k, mask)
         linear = ops.causal_linear_attention if self.causal else ops.linear_attention
         return linear(self.phi(ops.wide(q), False, mask), phi_k, v.to(phi_k.dtype), self.eps, self.floor).to(v.dtype)
-
-    def attend_backward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, grad: Tensor) -> tuple[Tensor, ...] | None:
-        """The gradients of q, k and v in compiled code, where it can run."""
-        known = self.native_map() if mask is None and not self.causal else None
-        return None if known is None else native.linear_attention_backward(q, k, v, grad, known)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         weights = self._weights(q, k, mask)

@@ -66,8 +66,10 @@ class Linformer(Core, name="linformer"):
         # in float32 at least: a sum over all tokens overflows float16
         queries, keys, values = ops.wide(q), _hide(ops.wide(k), mask), _hide(ops.wide(v), mask)
         e, f = self.matrices(k.shape[-2])
-        keys, values = _project(e, keys), _project(f, values)
-        fast = native.exact(queries, keys, values)
+        fast = native.linformer(queries, keys, values, e, f)
+        if fast is None:
+            keys, values = _project(e, keys), _project(f, values)
+            fast = native.exact(queries, keys, values)
         return (fast if fast is not None else F.scaled_dot_product_attention(queries, keys, values)).to(v.dtype)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:

@@ -49,7 +49,6 @@ class _Recompute(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, core: nn.Module, attend: str, mask: Tensor | None, names: list[str], *tensors: Tensor) -> Tensor:
         ctx.module, ctx.mask, ctx.names = _Attend(core, attend), mask, names
-        ctx.shortcut = _Attend(core, f"{attend}_backward") if hasattr(core, f"{attend}_backward") else None
         ctx.save_for_backward(*tensors)
         return ctx.module(*tensors[: len(tensors) - len(names)], mask)
 
@@ -60,10 +59,6 @@ class _Recompute(torch.autograd.Function):
         split = len(saved) - len(ctx.names)
         weights = {f"core.{name}": t for name, t in zip(ctx.names, saved[split:], strict=True)}
         kind = saved[0].device.type
-        if ctx.shortcut is not None and not any(t.requires_grad for t in saved[split:]):
-            found = torch.func.functional_call(ctx.shortcut, weights, (*saved[:split], ctx.mask, *grads))
-            if found is not None:
-                return None, None, None, None, *found, *(None for _ in ctx.names)
         with torch.enable_grad(), torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext():
             out = torch.func.functional_call(ctx.module, weights, (*saved[:split], ctx.mask))
             asked = [t for t in saved if t.requires_grad]
@@ -76,10 +71,8 @@ def recompute(core: nn.Module, attend: str, mask: Tensor | None, *inputs: Tensor
     """`core.attend(*inputs, mask)`, keeping nothing but the inputs for backward, which runs it again.
 
     Features are many times larger than the q and k they are made of, and cheap to make. Weights and buffers are kept as they are, so a
-    change of them between forward and backward is an error and not a wrong gradient. A core may know a short way, `attend_backward(*inputs,
-    mask, grad)`: the gradients of the inputs, or None where it cannot be gone. `beside` begins the names of weights that `attend` does not
-    use, which would keep it from that way. A compiler decides for itself what to recompute, and the transforms of torch.func see the plain
-    computation.
+    change of them between forward and backward is an error and not a wrong gradient. `beside` begins the names of weights that `attend`
+    does not use. A compiler decides for itself what to recompute, and the transforms of torch.func see the plain computation.
     """
     state = {name: t for name, t in (*core.named_parameters(), *core.named_buffers()) if not name.startswith(beside)}
     watched = torch.is_grad_enabled() and any(t.requires_grad for t in (*inputs, *state.values()))
@@ -262,11 +255,18 @@ def fourier_mix(x: Tensor) -> Tensor:
     The transform of a real signal is half redundant: transform channels to D/2 + 1 frequencies, tokens in full, and read the other half
     off by symmetry, Re X[-n, -d] = Re X[n, d].
     """
-    d = x.shape[-1]
-    half = torch.fft.fft(torch.fft.rfft(wide(x), dim=-1), dim=-2).real
+    return unfold(half_spectrum(wide(x)), x.shape[-1]).to(x.dtype)
+
+
+def half_spectrum(x: Tensor) -> Tensor:
+    return torch.fft.fft(torch.fft.rfft(x, dim=-1), dim=-2)
+
+
+def unfold(half: Tensor, d: int) -> Tensor:
+    half = half.real
     mirrored = half[..., 1 : (d + 1) // 2].flip(-1)
     mirrored = torch.cat([mirrored[..., :1, :], mirrored[..., 1:, :].flip(-2)], -2)
-    return torch.cat([half, mirrored], -1).to(x.dtype)
+    return torch.cat([half, mirrored], -1)
 
 
 def fourier_mix_slow(x: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vixformer.attention import native
 from vixformer.attention.base import Core, Grid, Mechanism, Mixer, Shape
 from vixformer.attention.dropout import Dropout
 from vixformer.registry import Named, pick
@@ -105,8 +106,7 @@ class LinearProjection(Attention, name="linear"):
         self.qkv = nn.Linear(shape.dim, 3 * shape.num_heads * shape.head_dim, bias=options.qkv_bias)
 
     def split(self, x: Tensor, grid: Grid | None) -> tuple[Tensor, Tensor, Tensor]:
-        # split before heads: then the gradients of q, k and v are put side by side in one copy
-        return tuple(t.unflatten(-1, (self.core.shape.num_heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))  # pyright: ignore
+        return native.split(self.qkv(x), self.core.shape.num_heads)
 
 
 class OneKeyValueHead(Attention, name="one-kv"):

@@ -167,13 +167,14 @@ def call(module: Any, x: Tensor, sizes: Conditions) -> Callable[[], Any]:
 
         return infer
     if x.dim() == 3:  # a layer
-        given = x.clone().requires_grad_()
+        given, grad = x.clone().requires_grad_(), torch.randn_like(x)
 
         def step() -> None:
             with lower():
                 out = forward(given)
-            out.float().square().mean().backward()
+            out.backward(grad.to(out.dtype))
             module.zero_grad(set_to_none=True)
+            given.grad = None
 
         return step
     labels = torch.zeros(len(x), dtype=torch.long, device=x.device)

@@ -11,11 +11,11 @@ from vixformer.models import create_attention
 
 
 class Layer(nn.Module):
-    def __init__(self, attention: str, dim: int, num_heads: int, num_tokens: int) -> None:
+    def __init__(self, attention: str, dim: int, num_heads: int, num_tokens: int, qkv_bias: bool = True) -> None:
         super().__init__()
         side = math.isqrt(num_tokens)
         self.grid = (side, side) if num_tokens - side * side <= 1 else (1, num_tokens)  # one may be a class token
-        self.attention: Any = create_attention(attention, dim=dim, num_heads=num_heads, num_tokens=num_tokens)
+        self.attention: Any = create_attention(attention, dim=dim, num_heads=num_heads, num_tokens=num_tokens, qkv_bias=qkv_bias)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.attention(x, grid=self.grid)

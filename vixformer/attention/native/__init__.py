@@ -27,7 +27,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from vixformer.attention import ops
 
 HERE = Path(__file__).parent
-SOURCES = [HERE / name for name in ("exact.c", "linear.c", "local.c", "nystrom.c")]
+SOURCES = [HERE / name for name in ("along.c", "exact.c", "fourier.c", "linear.c", "local.c", "nystrom.c")]
 # -ffast-math would undo the rounding that exp is made of
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared"]
 LANES = 16
@@ -46,10 +46,14 @@ def library() -> ctypes.CDLL | None:
         return None
     pointer, whole, real = ctypes.c_void_p, ctypes.c_int, ctypes.c_float
     sizes = [pointer, ctypes.c_long] + [whole] * 4  # strides; B, H, N, K and the size of the small side
+    built.along.argtypes = [pointer] * 2 + sizes + [pointer, ctypes.c_long]
+    built.along_backward.argtypes = [pointer] * 3 + sizes + [pointer, pointer, ctypes.c_long, pointer]
+    built.unfold.argtypes = [pointer] * 2 + [ctypes.c_long] * 3
     built.exact.argtypes = [pointer] * 4 + sizes + [pointer]
     built.exact_backward.argtypes = [pointer] * 8 + sizes + [pointer]
-    built.linear_attention.argtypes = [pointer] * 4 + sizes + [pointer, pointer, whole, real, real, real, real]
-    built.linear_attention_backward.argtypes = [pointer] * 7 + sizes + [pointer, pointer, pointer, whole, real, real, real, real]
+    features = [pointer, pointer, whole, real, real, real, real]
+    built.linear_attention.argtypes = [pointer] * 4 + sizes + [pointer, *features]
+    built.linear_attention_backward.argtypes = [pointer] * 8 + sizes + [pointer, pointer, *features]
     built.local.argtypes = [pointer] * 3 + sizes + [pointer, whole, whole]
     built.local_filters.argtypes = [pointer] * 3 + sizes + [whole, whole]
     built.nystrom.argtypes = [pointer] * 4 + sizes + [whole, pointer, whole]
@@ -74,7 +78,9 @@ def _compiled(compiler: str) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         target = Path(folder) / name
-        subprocess.run([compiler, *FLAGS, "-o", str(target), *map(str, SOURCES), "-lm"], check=True, capture_output=True, timeout=60)
+        parts = [*SOURCES, *(Path(torch.__file__).parent / "lib").glob("libgomp*")]  # torch's threads, not a second set beside them
+        command = [compiler, *FLAGS, "-o", str(target), *map(str, parts), "-Wl,--as-needed", "-lm"]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
         target.rename(cache / name)  # atomic: several processes may get here at once
     return cache / name
 
@@ -112,25 +118,91 @@ class FeatureMap:
 
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap) -> Tensor | None:
-    """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)); None where torch has to do it."""
-    if not _can(q, k, v, *phi.tensors()) or not _alike(q, k, v):
+    """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)), with gradients of q, k and v; None where torch has to do it."""
+    if q.shape[-1] % LANES or not _plain(q, k, v, *phi.tensors()) or not _alike(q, k, v):
         return None
     directions, keep = phi.padded(q)
-    pointers = None if directions is None else directions.data_ptr(), keep.data_ptr()
+    if not torch.is_grad_enabled():
+        return _linear(q, k, v, None, directions, keep, phi)
+    if any(t.requires_grad for t in phi.tensors()):
+        return None
+    return _Linear.apply(q, k, v, directions, keep, phi)  # pyright: ignore[reportReturnType]
+
+
+def _linear(
+    q: Tensor, k: Tensor, v: Tensor, summaries: Tensor | None, directions: Tensor | None, keep: Tensor, phi: FeatureMap
+) -> Tensor | None:
+    pointers = _pointer(summaries), _pointer(directions), keep.data_ptr()
     return _call("linear_attention", (q, k, v), (_like(q),), q.shape, keep.numel(), *pointers, *phi.numbers())
 
 
-def linear_attention_backward(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, phi: FeatureMap) -> tuple[Tensor, Tensor, Tensor] | None:
-    """The gradients of q, k and v; None where torch has to find them."""
-    with torch.no_grad():
-        if not _can(q, k, v, grad, *phi.tensors()) or not _alike(q, k, v, grad):
-            return None
-        directions, keep = phi.padded(q)
+class _Linear(torch.autograd.Function):
+    """Keeps q, k, v and the output, which the layer after it keeps anyway, and what the keys add up to; makes features again."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, directions: Tensor | None, keep: Tensor, phi: FeatureMap) -> Tensor:
+        m = keep.numel()
+        summaries = q.new_empty(*q.shape[:2], m * q.shape[3] + m + 1)
+        out = _linear(q, k, v, summaries, directions, keep, phi)
+        if out is None:
+            raise MemoryError("no memory for attention")
+        ctx.save_for_backward(q, k, v, out, summaries, directions, keep)
+        ctx.phi = phi
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        q, k, v, out, summaries, directions, keep = ctx.saved_tensors
         turned = None if directions is None else directions.t().contiguous()
-        grads = _like(q), _like(k), _like(v)
-        pointers = *(None if t is None else t.data_ptr() for t in (directions, turned)), keep.data_ptr()
-        failed = _call("linear_attention_backward", (q, k, v, grad), grads, q.shape, keep.numel(), *pointers, *phi.numbers()) is None
-    return None if failed else grads
+        made = _side_by_side(q)
+        pointers = summaries.data_ptr(), _pointer(turned), _pointer(directions), keep.data_ptr()
+        given = (q, k, v, out, grads[0])
+        if _call("linear_attention_backward", given, made, q.shape, keep.numel(), *pointers, *ctx.phi.numbers()) is None:
+            raise MemoryError("no memory for the gradient of attention")
+        return *made, None, None, None
+
+
+def _pointer(x: Tensor | None) -> int | None:
+    return None if x is None else x.data_ptr()
+
+
+def _side_by_side(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Room for the gradients of q, k and v, as they lie in the gradient of the layer that made them: see `Split`."""
+    b, h, n, d = x.shape
+    q, k, v = x.new_empty(b, n, 3, h, d).unbind(2)
+    return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+
+
+def split(qkv: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(B, N, 3 H K) -> q, k, v, each (B, H, N, K)."""
+    if qkv.requires_grad and torch.is_grad_enabled() and _plain(qkv):
+        return _Split.apply(qkv, heads)  # pyright: ignore[reportReturnType]
+    return _split(qkv, heads)
+
+
+def _split(qkv: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    # split before heads: then the gradients of q, k and v are put side by side in one copy
+    return tuple(t.unflatten(-1, (heads, -1)).transpose(1, 2) for t in qkv.chunk(3, -1))  # pyright: ignore[reportReturnType]
+
+
+class _Split(torch.autograd.Function):
+    """Gradients that lie side by side already are not put there once more."""
+
+    @staticmethod
+    def forward(ctx: Any, qkv: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+        return _split(qkv, heads)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        b, h, n, d = grads[0].shape
+        width = h * d
+        first, strides = grads[0], (n * 3 * width, d, 3 * width, 1)
+        apart = [g.data_ptr() - first.data_ptr() - i * width * g.element_size() for i, g in enumerate(grads)]
+        whole = len({g.untyped_storage().data_ptr() for g in grads}) == 1 and not any(apart) and all(g.stride() == strides for g in grads)
+        if whole and not torch.is_grad_enabled():  # a gradient of the gradient has to see where they come from
+            return first.as_strided((b, n, 3 * width), (n * 3 * width, 3 * width, 1)), None
+        return torch.cat([g.transpose(1, 2).flatten(2) for g in grads], -1), None
 
 
 def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
@@ -156,10 +228,71 @@ class _Exact(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # pyright: ignore[reportIncompatibleMethodOverride]
         q, k, v, out, logs = ctx.saved_tensors
-        found = _like(q), _like(k), _like(v)
+        found = _side_by_side(q) if q.shape == k.shape else (_like(q), _like(k), _like(v))
         if _call("exact_backward", (q, k, v, out, grads[0]), found, q.shape, k.shape[-2], logs.data_ptr()) is None:
             raise MemoryError("no memory for the gradient of attention")
         return found
+
+
+def linformer(q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor) -> Tensor | None:
+    """Exact attention of q to e'k and f'v, matrices (N, R) or (H, N, R), with gradients; None where torch has to do it."""
+    fits = q.shape[-1] % LANES == 0 and e.shape[-1] % 8 == 0
+    if not fits or not _plain(q, k, v, e, f) or not _alike(k, v) or not _alike(e, f) or not _alike(q[:, :, :0], k[:, :, :0]):
+        return None
+    return _Linformer.apply(q, k, v, e.contiguous(), f.contiguous())  # pyright: ignore[reportReturnType]
+
+
+class _Linformer(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor) -> Tensor:
+        keys, values = _along(k, e), _along(v, f)
+        logs = q.new_empty(q.shape[:3])
+        out = _call("exact", (q, keys, values), (_like(q),), q.shape, keys.shape[-2], logs.data_ptr())
+        if out is None:
+            raise MemoryError("no memory for attention")
+        ctx.save_for_backward(q, k, v, e, f, keys, values, out, logs)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        q, k, v, e, f, keys, values, out, logs = ctx.saved_tensors
+        dq, dk, dv = _side_by_side(q) if q.shape == k.shape else (_like(q), _like(k), _like(v))
+        dkeys, dvalues = _like(keys), _like(values)
+        if (
+            _call("exact_backward", (q, keys, values, out, grads[0]), (dq, dkeys, dvalues), q.shape, keys.shape[-2], logs.data_ptr())
+            is None
+        ):
+            raise MemoryError("no memory for the gradient of attention")
+        return dq, dk, dv, _along_backward(k, e, dkeys, dk), _along_backward(v, f, dvalues, dv)
+
+
+def _along(x: Tensor, matrix: Tensor) -> Tensor:
+    mixed = _like(x[:, :, :1].expand(-1, -1, matrix.shape[-1], -1))
+    _call("along", (x,), (mixed,), x.shape, matrix.shape[-1], matrix.data_ptr(), _between_heads(matrix))
+    return mixed
+
+
+def _along_backward(x: Tensor, matrix: Tensor, dmixed: Tensor, dx: Tensor) -> Tensor:
+    """Fills dx and returns the gradient of the matrix."""
+    dmatrix, turned = torch.empty_like(matrix), dmixed.mT.contiguous()
+    pointers = matrix.data_ptr(), dmatrix.data_ptr(), _between_heads(matrix), turned.data_ptr()
+    _call("along_backward", (x, dmixed), (dx,), x.shape, matrix.shape[-1], *pointers)
+    return dmatrix
+
+
+def _between_heads(matrix: Tensor) -> int:
+    return matrix[0].numel() if matrix.dim() == 3 else 0
+
+
+def unfold(half: Tensor, d: int) -> Tensor | None:
+    """The real part of a transform over tokens and d real channels, from the half that `rfft2` gives; None where torch has to do it."""
+    real = torch.view_as_real(half)
+    if not _plain(real) or (real.requires_grad and torch.is_grad_enabled()):
+        return None
+    real, out = real.contiguous(), real.new_empty(*half.shape[:2], d)
+    _loaded().unfold(real.data_ptr(), out.data_ptr(), *out.shape)
+    return out
 
 
 def local(out: Tensor, v: Tensor, filters: Tensor, grid: tuple[int, int]) -> Tensor | None:
@@ -231,7 +364,7 @@ class _Nystrom(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         q, k, v, filters = ctx.saved_tensors
         dfilters = q.new_empty(*q.shape[:2], 1) if filters is None else q.new_empty(len(q), *filters.shape)
-        made = _like(q), _like(k), _like(v), dfilters
+        made = *_side_by_side(q), dfilters
         padded = None if filters is None else _padded(filters.flip(1))
         if _call("nystrom_backward", (q, k, v, grads[0]), made, q.shape, *ctx.sizes, *_filter(padded)) is None:
             raise MemoryError("no memory for the gradient of attention")
@@ -241,12 +374,6 @@ class _Nystrom(torch.autograd.Function):
 def _alike(*tensors: Tensor) -> bool:
     """Of one shape: C would read past the end of a shorter one."""
     return len({t.shape for t in tensors}) == 1
-
-
-def _can(*tensors: Tensor) -> bool:
-    """Heads that fit, in memory that can be read, and no autograd."""
-    watched = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    return not watched and tensors[0].shape[-1] % LANES == 0 and _plain(*tensors)
 
 
 def _plain(*tensors: Tensor) -> bool:

@@ -121,22 +121,26 @@ static void answer(const Map *f, const float *q, long sq, int n, const float *co
     }
 }
 
-/* Tensors are b x h x n x d; strides holds those of b, h and n for q, k, v and out in turn. Returns 0, or 1 when there is no memory. */
+/* Tensors are b x h x n x d; strides holds those of b, h and n for q, k, v and out in turn. `summaries`, where backward will need them, is room
+ * for the context (m x d), the total (m) and c of each image and head. Returns 0, or 1 when there is no memory. */
 int linear_attention(const float *q, const float *k, const float *v, float *out, const long *strides, long b, int h, int n, int d, int m,
-                     const float *directions, const float *keep, int exponential, float scale, float weight, float eps, float total_eps) {
+                     float *summaries, const float *directions, const float *keep, int exponential, float scale, float weight, float eps,
+                     float total_eps) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9;
     const Map f = {d, m, exponential, scale, weight, eps, directions, keep};
     int failed = 0;
 #pragma omp parallel reduction(| : failed)
     {
-        float *work = scratch((size_t)BLOCK * m + (size_t)m * d + m + d + BLOCK);
+        const size_t small = (size_t)m * d + m + 1;
+        float *work = scratch((size_t)BLOCK * m + d + BLOCK + small);
         failed |= !work;
 #pragma omp for schedule(dynamic)
         for (long item = 0; item < b * h; item++) {
             if (!work) continue;
-            float *u = work, *context = u + (size_t)BLOCK * m, *total = context + (size_t)m * d, *values = total + m, *half = values + d;
+            float *u = work, *values = u + (size_t)BLOCK * m, *half = values + d;
+            float *context = summaries ? summaries + item * small : half + BLOCK, *total = context + (size_t)m * d;
             long i = item / h, j = item % h;
-            summarise(&f, k + i * sk[0] + j * sk[1], sk[2], v + i * sv[0] + j * sv[1], sv[2], n, u, half, context, total, values);
+            total[m] = summarise(&f, k + i * sk[0] + j * sk[1], sk[2], v + i * sv[0] + j * sv[1], sv[2], n, u, half, context, total, values);
             answer(&f, q + i * sq[0] + j * sq[1], sq[2], n, context, total, total_eps, u, half, out + i * so[0] + j * so[1], so[2]);
         }
         free(work);
@@ -168,41 +172,41 @@ static void through_features(const Map *f, const float *turned, const float *phi
     }
 }
 
-/* The gradients of q, k and v from that of out, with everything in between computed again. `turned` is directions' transpose; strides holds those
- * of q, k, v, the gradient of out, and of q, k and v. */
-int linear_attention_backward(const float *q, const float *k, const float *v, const float *grad, float *dq, float *dk, float *dv,
-                              const long *strides, long b, int h, int n, int d, int m, const float *directions, const float *turned,
-                              const float *keep, int exponential, float scale, float weight, float eps, float total_eps) {
-    const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *sg = strides + 9;
-    const long *sdq = strides + 12, *sdk = strides + 15, *sdv = strides + 18;
+/* The gradients of q, k and v from that of out, with features made again. `turned` is directions' transpose; strides holds those of q, k, v, out,
+ * the gradient of out, and of q, k and v. */
+int linear_attention_backward(const float *q, const float *k, const float *v, const float *out, const float *grad, float *dq, float *dk, float *dv,
+                              const long *strides, long b, int h, int n, int d, int m, const float *summaries, const float *turned,
+                              const float *directions, const float *keep, int exponential, float scale, float weight, float eps,
+                              float total_eps) {
+    const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9, *sg = strides + 12;
+    const long *sdq = strides + 15, *sdk = strides + 18, *sdv = strides + 21;
     const Map f = {d, m, exponential, scale, weight, eps, directions, keep};
     int failed = 0;
 #pragma omp parallel reduction(| : failed)
     {
         const size_t block = (size_t)BLOCK * m, small = (size_t)m * d;
-        float *u = scratch(2 * block + 3 * small + (size_t)BLOCK * d + 2 * m + d + BLOCK);
-        float *change = u + block, *context = change + block, *dcontext = context + small, *across = dcontext + small, *dsums = across + small;
-        float *total = dsums + (size_t)BLOCK * d, *dtotal = total + m, *values = dtotal + m, *half = values + d;
+        float *u = scratch(2 * block + 2 * small + (size_t)BLOCK * d + m + BLOCK);
+        float *change = u + block, *dcontext = change + block, *across = dcontext + small, *dsums = across + small;
+        float *dtotal = dsums + (size_t)BLOCK * d, *half = dtotal + m;
         failed |= !u;
 #pragma omp for schedule(dynamic)
         for (long item = 0; item < b * h; item++) {
             if (!u) continue;
             long i = item / h, j = item % h;
             const float *qi = q + i * sq[0] + j * sq[1], *ki = k + i * sk[0] + j * sk[1], *vi = v + i * sv[0] + j * sv[1];
-            const float top = summarise(&f, ki, sk[2], vi, sv[2], n, u, half, context, total, values);
+            const float *context = summaries + item * (small + m + 1), *total = context + small, *top = total + m;
             memset(dtotal, 0, sizeof(float) * m);
             turn(context, d, m, d, m, 1.0f, across);
             for (int start = 0; start < n; start += BLOCK) {
                 int rows = n - start < BLOCK ? n - start : BLOCK;
                 project(&f, qi + start * sq[2], sq[2], rows, u, half);
                 features(&f, u, half, rows, NULL);
-                gemm(rows, d, m, u, m, 1, context, d, dsums, d, 0);
                 for (int r = 0; r < rows; r++) { /* half has done its work; from here it holds the gradient of the normaliser */
-                    const float *g = grad + i * sg[0] + j * sg[1] + (start + r) * sg[2];
+                    const float *g = grad + i * sg[0] + j * sg[1] + (start + r) * sg[2], *o = out + i * so[0] + j * so[1] + (start + r) * so[2];
                     float normaliser = dot(u + r * m, total, m) + total_eps;
                     int clamped = normaliser < FLT_MIN;
                     float share = 1.0f / (clamped ? FLT_MIN : normaliser);
-                    half[r] = clamped ? 0.0f : -dot(g, dsums + r * d, d) * share * share;
+                    half[r] = clamped ? 0.0f : -dot(g, o, d) * share;
                     for (int c = 0; c < d; c += W) store(dsums + r * d + c, load(g + c) * spread(share));
                     for (int p = 0; p < m; p += W) store(dtotal + p, load(dtotal + p) + spread(half[r]) * load(u + r * m + p));
                 }
@@ -216,7 +220,7 @@ int linear_attention_backward(const float *q, const float *k, const float *v, co
             for (int start = 0; start < n; start += BLOCK) {
                 int rows = n - start < BLOCK ? n - start : BLOCK;
                 project(&f, ki + start * sk[2], sk[2], rows, u, half);
-                features(&f, u, half, rows, &top);
+                features(&f, u, half, rows, top);
                 gemm(rows, d, m, u, m, 1, dcontext, d, dv + i * sdv[0] + j * sdv[1] + start * sdv[2], sdv[2], 0);
                 gemm(rows, m, d, vi + start * sv[2], sv[2], 1, across, m, change, m, 0);
                 for (int r = 0; r < rows; r++)
