@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -63,7 +64,7 @@ def test_the_gradients_of_nystrom_are_those_of_the_reference(n: int, options: st
 @pytest.mark.parametrize("word", ["softmax", "performer(features=16)", "nystrom(landmarks=16)", "linformer(rank=16)"])
 def test_gradients_are_written_where_the_layer_before_wants_them(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Side by side: nothing is put there once more, and they are those that torch's own split would pass on."""
-    attention = create_attention(word, dim=64, num_heads=2, num_tokens=25)
+    attention: Any = create_attention(word, dim=64, num_heads=2, num_tokens=25)
     x = torch.randn(3, 25, 64)
     joined: list[int] = []
     plain = torch.cat

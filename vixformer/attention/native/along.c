@@ -21,22 +21,29 @@ int along(const float *x, float *mixed, const long *strides, long b, int h, int 
 }
 
 /* dx = matrix dmixed and dmatrix = x dmixed', summed over images and over heads that share it. `turned` is the transpose of dmixed, b x h x d x r.
- * A thread has tokens of its own, so that sums are always in the same order. */
+ * A thread has a piece of dmatrix of its own, so that sums are always in the same order. */
 int along_backward(const float *x, const float *dmixed, float *dx, const long *strides, long b, int h, int n, int d, int r, const float *matrix,
                    float *dmatrix, long apart, const float *turned) {
     const long *sx = strides, *sm = strides + 3, *sd = strides + 6;
-    const int block = n > 8 * BLOCK ? BLOCK : 12, blocks = (n + block - 1) / block; /* enough of them for every core, a multiple of a tile */
-    const int groups = apart ? h : 1;
-#pragma omp parallel for schedule(dynamic)
-    for (long item = 0; item < (long)blocks * groups; item++) {
-        const int start = item / groups * block, rows = n - start < block ? n - start : block, first = apart ? item % groups : 0;
-        for (long i = 0; i < b; i++)
-            for (int j = first; j < (apart ? first + 1 : h); j++) {
-                const long at = j * apart + (long)start * r;
-                gemm(rows, r, d, x + i * sx[0] + j * sx[1] + start * sx[2], sx[2], 1, turned + (i * h + j) * d * r, r, dmatrix + at, r,
-                     i > 0 || j > first);
-                gemm(rows, d, r, matrix + at, r, 1, dmixed + i * sm[0] + j * sm[1], sm[2], dx + i * sd[0] + j * sd[1] + start * sd[2], sd[2], 0);
-            }
+    const int groups = apart ? h : 1, merged = !apart && sx[1] == d; /* heads that share a matrix and lie side by side are one wide head */
+    const int heads = apart || merged ? 1 : h, width = merged ? h * d : d;
+    const long blocks = (n + BLOCK - 1) / BLOCK, columns = (r + 2 * W - 1) / (2 * W);
+#pragma omp parallel
+    {
+#pragma omp for schedule(dynamic) nowait
+        for (long item = 0; item < b * h; item++) {
+            const long i = item / h, j = item % h;
+            gemm(n, d, r, matrix + j * apart, r, 1, dmixed + i * sm[0] + j * sm[1], sm[2], dx + i * sd[0] + j * sd[1], sd[2], 0);
+        }
+#pragma omp for schedule(dynamic)
+        for (long item = 0; item < groups * blocks * columns; item++) {
+            const long group = item / columns / blocks, start = item / columns % blocks * BLOCK, column = item % columns * 2 * W;
+            const int rows = n - start < BLOCK ? n - start : BLOCK, wide = r - column < 2 * W ? r - column : 2 * W;
+            for (long i = 0; i < b; i++)
+                for (long j = group; j < group + heads; j++)
+                    gemm(rows, wide, width, x + i * sx[0] + j * sx[1] + start * sx[2], sx[2], 1, turned + (i * h + j) * d * r + column, r,
+                         dmatrix + group * apart + start * r + column, r, i > 0 || j > group);
+        }
     }
     return 0;
 }
