@@ -25,8 +25,10 @@ lint: setup
 test-slow: setup  ## minutes: compiles every core with inductor, kills a training thirty times
 	$(BIN)/pytest -m slow
 
-bench: setup  ## four minutes, with nothing else running: ours beside the peers; writes docs/speed.md and its chart
+bench: setup  ## ten minutes, with nothing else running: ours beside the peers; writes docs/speed.md and its chart
 	$(BIN)/python -m benchmarks.attention --write docs/speed.md
+	$(BIN)/python -m benchmarks.whole --write docs/speed.md
+	$(BIN)/python -m benchmarks.growth --write docs/speed.md
 	$(BIN)/python -m benchmarks.tokens --write docs/speed.svg
 	$(BIN)/python -m benchmarks.pipeline
 

@@ -137,12 +137,12 @@ def _linear(
 
 
 class _Linear(torch.autograd.Function):
-    """Keeps q, k, v and the output, which the layer after it keeps anyway, and what the keys add up to; makes features again."""
+    """Keeps q, k, v and the output, which the layer after it keeps anyway, and what many keys add up to. Features are made again."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, directions: Tensor | None, keep: Tensor, phi: FeatureMap) -> Tensor:
         m = keep.numel()
-        summaries = q.new_empty(*q.shape[:2], m * q.shape[3] + m + 1)
+        summaries = q.new_empty(*q.shape[:2], m * q.shape[3] + m + 1) if q.shape[2] > 4 * m else None
         out = _linear(q, k, v, summaries, directions, keep, phi)
         if out is None:
             raise MemoryError("no memory for attention")
@@ -156,7 +156,7 @@ class _Linear(torch.autograd.Function):
         q, k, v, out, summaries, directions, keep = ctx.saved_tensors
         turned = None if directions is None else directions.t().contiguous()
         made = _side_by_side(q)
-        pointers = summaries.data_ptr(), _pointer(turned), _pointer(directions), keep.data_ptr()
+        pointers = _pointer(summaries), _pointer(turned), _pointer(directions), keep.data_ptr()
         given = (q, k, v, out, grads[0])
         if _call("linear_attention_backward", given, made, q.shape, keep.numel(), *pointers, *ctx.phi.numbers()) is None:
             raise MemoryError("no memory for the gradient of attention")

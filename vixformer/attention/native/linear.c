@@ -172,8 +172,8 @@ static void through_features(const Map *f, const float *turned, const float *phi
     }
 }
 
-/* The gradients of q, k and v from that of out, with features made again. `turned` is directions' transpose; strides holds those of q, k, v, out,
- * the gradient of out, and of q, k and v. */
+/* The gradients of q, k and v from that of out, with features made again, and the summaries too where there are none. `turned` is directions'
+ * transpose; strides holds those of q, k, v, out, the gradient of out, and of q, k and v. */
 int linear_attention_backward(const float *q, const float *k, const float *v, const float *out, const float *grad, float *dq, float *dk, float *dv,
                               const long *strides, long b, int h, int n, int d, int m, const float *summaries, const float *turned,
                               const float *directions, const float *keep, int exponential, float scale, float weight, float eps,
@@ -185,16 +185,17 @@ int linear_attention_backward(const float *q, const float *k, const float *v, co
 #pragma omp parallel reduction(| : failed)
     {
         const size_t block = (size_t)BLOCK * m, small = (size_t)m * d;
-        float *u = scratch(2 * block + 2 * small + (size_t)BLOCK * d + m + BLOCK);
+        float *u = scratch(2 * block + 3 * small + (size_t)BLOCK * d + 2 * m + d + BLOCK + 1);
         float *change = u + block, *dcontext = change + block, *across = dcontext + small, *dsums = across + small;
-        float *dtotal = dsums + (size_t)BLOCK * d, *half = dtotal + m;
+        float *dtotal = dsums + (size_t)BLOCK * d, *half = dtotal + m, *values = half + BLOCK, *again = values + d;
         failed |= !u;
 #pragma omp for schedule(dynamic)
         for (long item = 0; item < b * h; item++) {
             if (!u) continue;
             long i = item / h, j = item % h;
             const float *qi = q + i * sq[0] + j * sq[1], *ki = k + i * sk[0] + j * sk[1], *vi = v + i * sv[0] + j * sv[1];
-            const float *context = summaries + item * (small + m + 1), *total = context + small, *top = total + m;
+            if (!summaries) again[small + m] = summarise(&f, ki, sk[2], vi, sv[2], n, u, half, again, again + small, values);
+            const float *context = summaries ? summaries + item * (small + m + 1) : again, *total = context + small, *top = total + m;
             memset(dtotal, 0, sizeof(float) * m);
             turn(context, d, m, d, m, 1.0f, across);
             for (int start = 0; start < n; start += BLOCK) {
