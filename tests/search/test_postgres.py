@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,48 +18,22 @@ import pytest
 from tests.search.test_study import RECIPE
 from vixformer.search.storage import close_storage, open_storage
 
-pgserver = pytest.importorskip("pgserver")
-PROGRAMS = Path(pgserver.__file__).parent / "pginstall/bin"
-NOBODY: dict[str, Any] = {"user": "nobody"} if os.geteuid() == 0 else {}
-"""PostgreSQL refuses to run as root."""
-
-
-class Server:
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="vix-postgres-", dir="/tmp"))
-        if NOBODY:
-            subprocess.run(["chown", "nobody", str(self.folder)], check=True)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self._run("initdb", "-D", str(self.folder / "data"), "-U", "vix", "-A", "trust", "-E", "UTF8")
-        self.start()
-        self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "vix", "studies")
-        self.address = f"postgresql://vix@127.0.0.1:{self.port}/studies"
-
-    def start(self) -> None:
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder}"
-        self._run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-o", options, "-l", str(self.folder / "log"), "start")
-
-    def stop(self) -> None:
-        self._run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-m", "immediate", "stop")
-
-    def _run(self, program: str, *args: str) -> None:
-        subprocess.run([str(PROGRAMS / program), *args], check=True, cwd=self.folder, stdout=subprocess.DEVNULL, **NOBODY)
+pytest.importorskip("pgserver")
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server() -> Iterator[Any]:
+    from tests.search.server import Server
+
     try:
         server = Server()
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"PostgreSQL does not start here: {error}")
     yield server
-    server.stop()
-    subprocess.run(["rm", "-rf", str(server.folder)], check=True)
+    server.remove()
 
 
-def test_three_workers_one_killed_the_server_restarted(server: Server, tmp_path: Path) -> None:
+def test_three_workers_one_killed_the_server_restarted(server: Any, tmp_path: Path) -> None:
     (tmp_path / "recipe.json").write_text(RECIPE.to_json())
     space = "train.seed=0|1|2|3|4|5|6|7|8; train.epochs=12"
     args = [

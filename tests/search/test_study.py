@@ -199,3 +199,15 @@ def test_interrupted_and_gone_on_with(tmp_path: Path) -> None:
     assert states.count("COMPLETE") == 4
     assert states.count("FAIL") <= 1  # the one that was interrupted, and came back
     assert len(list(tmp_path.glob("study-*/summary.json"))) == 4
+
+
+def test_workers_that_begin_at_the_same_moment(tmp_path: Path) -> None:
+    """Each finds the tables, whoever makes them."""
+    script = (
+        "import sys; from pathlib import Path; from vixformer.search.storage import *; close_storage(open_storage(None, Path(sys.argv[1])))"
+    )
+    for i in range(3):
+        workers = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path / str(i))], stderr=subprocess.PIPE) for _ in range(4)]
+        for worker in workers:
+            assert worker.wait(timeout=120) == 0, worker.stderr.read().decode()  # pyright: ignore[reportOptionalMemberAccess]
+            worker.stderr.close()  # pyright: ignore[reportOptionalMemberAccess]

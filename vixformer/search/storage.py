@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import re
 import threading
 import time
@@ -15,6 +16,8 @@ Result = TypeVar("Result")
 
 HEARTBEAT = 30
 """Seconds between signs of life of a worker; after four times as long without one, its trial goes to another."""
+MAKING = 10
+"""Attempts to open a storage whose tables another worker is making."""
 PATIENCE = 900.0
 """Seconds to wait for a database that does not answer."""
 
@@ -34,14 +37,19 @@ def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> An
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         again = optuna.storages.RetryHeartbeatStaleTrialCallback()
-        try:
-            return optuna.storages.RDBStorage(
-                address, options, heartbeat_interval=heartbeat, grace_period=4 * heartbeat, heartbeat_stale_trial_callback=again
-            )
-        except Exception as error:
-            raise ValueError(
-                f"the storage {_hidden(address)} cannot be reached: {_first(error)}; is it running, and is the name right?"
-            ) from None
+        for attempt in range(MAKING):
+            try:
+                return optuna.storages.RDBStorage(
+                    address, options, heartbeat_interval=heartbeat, grace_period=4 * heartbeat, heartbeat_stale_trial_callback=again
+                )
+            except Exception as error:
+                if attempt < MAKING - 1 and _is_made_by_another(error):
+                    time.sleep(0.5 + random.random())
+                    continue
+                raise ValueError(
+                    f"the storage {_hidden(address)} cannot be reached: {_first(error)}; is it running, and is the name right?"
+                ) from None
+    raise AssertionError("unreachable")
 
 
 def close_storage(storage: Any) -> None:
@@ -100,6 +108,11 @@ class Beating:
                     raise
             if self.over.wait(interval):
                 return
+
+
+def _is_made_by_another(error: BaseException) -> bool:
+    """Of workers that begin at the same moment, one makes the tables and the others find them half there."""
+    return bool(re.search("already exists|unique constraint|duplicate key", str(error), re.IGNORECASE))
 
 
 def _is_away(error: BaseException) -> bool:
