@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from benchmarks.page import put
 from benchmarks.peers import DIM, HEADS, M, peer_of
 from vixformer import list_attentions
 from vixformer.measure.bench import Conditions, call
+from vixformer.measure.cost import bytes_saved
 from vixformer.measure.crossover import TorchAttention
 from vixformer.measure.latency import Timing, interleaved
 from vixformer.measure.layer import Layer
@@ -80,27 +80,12 @@ def measure(
             projections = 0 if a == "fourier" else 4 * DIM * DIM * tokens
             mechanism: Any = module.attention.mixer if a == "fourier" else module.attention.core
             limit = (3 if train else 1) * batch * (mechanism.macs(tokens) + projections) / (SIDE**3 / timings["gemm"].min)
-            kept = bytes_kept(module, leaf)
-            peer_kept = bytes_kept(peers[a], leaf) if a in peers else None
+            kept = bytes_saved(module, leaf)
+            peer_kept = bytes_saved(peers[a], leaf) if a in peers else None
             ways = [timings[a, way] for way in ("ours", "compiled") if (a, way) in timings]
             fastest = min(ways, key=lambda timing: timing.min)
             cells.append(Cell(a, batch, tokens, fastest, timings.get((a, "peer")), limit, kept, peer_kept))
     return cells, peak
-
-
-def bytes_kept(module: nn.Module, x: Tensor) -> int:
-    """What backward will need of a forward pass, beyond inputs and weights, on the way that is timed (measure.cost counts on torch's)."""
-    held: dict[int, int] = {}
-
-    def pack(t: Tensor) -> Tensor:
-        held[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
-        return t
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-        out = module(x)
-    own = {t.untyped_storage().data_ptr() for t in (x, *module.parameters(), *module.buffers())}
-    del out
-    return sum(size for at, size in held.items() if at not in own)
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from benchmarks.page import table_command
@@ -10,6 +12,7 @@ from vixformer import list_attentions
 from vixformer.measure.bench import Conditions, Sizes, bench_attention, call
 from vixformer.measure.latency import interleaved
 from vixformer.measure.layer import Layer
+from vixformer.measure.memory import Job, peak_memory
 
 SHORT, LONG, LONGEST = 1024, 16384, 65536
 NOT_LINEAR = ("softmax", "mlp")
@@ -26,18 +29,22 @@ def measure(seconds: float) -> list[str]:
         for n in (SHORT, LONG)
     }
     lines = [
-        "| attention | us a token at 1,024 | at 16,384 | growth | kept, bytes a token at 1,024 | at 16,384 | 65,536 tokens, ms |",
-        "|---|--:|--:|--:|--:|--:|--:|",
+        "| attention | us a token at 1,024 | at 16,384 | growth | kept, bytes a token at 1,024 | at 16,384 "
+        "| 65,536 tokens, ms | training it, MiB |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     x = torch.randn(1, LONGEST, DIM)
     for a in attentions:
         short, long = found[SHORT][a], found[LONG][a]
         layer = Layer(a, DIM, HEADS, LONGEST)
         once = interleaved({a: call(layer, x, Conditions())}, 0.0, least=3)[a].min
+        peaks = peak_memory([Job(dict(attention=a, dim=DIM, num_heads=HEADS, num_tokens=LONGEST), 1)])
+        peak = peaks[0].train if peaks else math.nan
         times = [1e3 * m.time.min / LONG for m in (short, long)]
         kept = [m.kept / LONG for m in (short, long)]
         lines.append(
-            f"| `{a}` | {times[0]:.3f} | {times[1]:.3f} | {times[1] / times[0]:.2f} | {kept[0]:.0f} | {kept[1]:.0f} | {once:.0f} |"
+            f"| `{a}` | {times[0]:.3f} | {times[1]:.3f} | {times[1] / times[0]:.2f} | {kept[0]:.0f} | {kept[1]:.0f} | {once:.0f} "
+            f"| {peak / 2**20:,.0f} |"
         )
     return lines
 

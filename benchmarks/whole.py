@@ -1,6 +1,6 @@
 """Whole ViTs, a training step each, ours beside the same ViT on the attention that others published, and beside others' ViTs.
 
-`python -m benchmarks.whole`. Width 128, depth 6, 4 heads, MLP 256: 1,024 tokens in batches of 4 for Performer and Nystrom, 64 tokens in
+`python -m benchmarks.whole`. Width 128, depth 6, 4 heads, MLP 256: 1,024 tokens in batches of 4 for Performer and Nystrom, 65 tokens in
 batches of 64 for exact attention.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable
@@ -12,9 +13,11 @@ import torch
 from scipy.stats import binom
 
 from vixformer import create_attention, create_model
+from vixformer.cli import main
 from vixformer.measure import advise as advising
+from vixformer.measure import crossover as crossovers
 from vixformer.measure.advise import Advice, Question, advise
-from vixformer.measure.bench import Measured, Sizes, bench_attention, bench_models
+from vixformer.measure.bench import Layers, Measured, Sizes, bench_attention, bench_models
 from vixformer.measure.cost import bytes_kept, multiply_adds
 from vixformer.measure.crossover import FEWEST, MOST, WITHIN, Probe, _bisected, compared, crossover, median_interval
 from vixformer.measure.latency import Timing
@@ -190,3 +193,47 @@ def test_real_advice() -> None:
     assert found.attention in [m.attention for m in found.models]
     with pytest.raises(ValueError, match="patch must divide image: 7 does not divide 32"):
         advise(Question(image=32, patch=7))
+
+
+def test_confidence_of_many_pairs() -> None:
+    """More than a float can count."""
+    middle, low, high = median_interval([float(i) for i in range(3000)])
+    assert middle == 1499.5
+    assert low == pytest.approx(1499.5 - 0.98 * 3000**0.5, abs=2)
+    assert high == pytest.approx(1499.5 + 0.98 * 3000**0.5, abs=2)
+
+
+def test_crossover_uses_the_threads_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    plain = crossovers.rounds
+    monkeypatch.setattr(crossovers, "rounds", lambda *args, **named: seen.append(torch.get_num_threads()) or plain(*args, **named))
+    probe = compared("fourier", "torch", 32, Layers(dim=32, heads=2, seconds=0.01, batch=1, threads=1))
+    assert set(seen) == {1}
+    assert probe.this_us > 0
+    assert probe.exact_us > 0
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["bench", "attention", "--tokens"], "tokens"),
+        (["bench", "attention", "--device", "meta"], "device meta cannot be used here"),
+        (["bench", "attention", "--chart", "/nowhere/x.svg"], "there is no folder /nowhere"),
+        (["bench", "attention", "--json", "/tmp"], "is a folder"),
+        (["bench", "crossover", "--tokens", "8"], "unrecognized"),
+        (["advise", "--train", "--infer"], "not both"),
+    ],
+)
+def test_wrong_words(args: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(args)
+    assert stop.value.code
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("args", [["bench"], ["bench", "crossover"], ["advise"]])
+def test_help_lists_the_options(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.suppress(SystemExit):
+        main([*args, "--help"])
+    out = capsys.readouterr().out
+    assert ("--against" if "bench" in args else "--budget-ms") in out

@@ -17,6 +17,8 @@ def advise(args: Sequence[str]) -> None:
 
     words = list(args)
     as_json = "--json" in words
+    if "--train" in words and "--infer" in words:
+        raise ValueError("--train or --infer, not both")
     words = [word for word in words if word not in ("--json", "--infer")]
     question: Question = read(Question, words, "advise")
     with Console(stderr=True).status("measuring") as status:

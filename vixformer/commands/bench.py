@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,12 @@ from rich.console import Console
 from vixformer.commands.flags import take, whole
 from vixformer.terminal import count, megabytes, read, say, table
 
-KINDS = ("attention", "model", "crossover")
+TAKES = {
+    "attention": "[EXPRESSIONS...] [OPTIONS] [--json FILE] [--chart FILE]",
+    "model": "[EXPRESSIONS...] [--models vit cct ...] [OPTIONS] [--json FILE] [--chart FILE]",
+    "crossover": "[EXPRESSIONS...] [--against EXPRESSION] [--patch 16] [OPTIONS] [--json FILE] [--chart FILE]",
+}
+KINDS = tuple(TAKES)
 USUAL = (
     "softmax",
     "performer(kernel=relu, features=64)",
@@ -25,9 +30,14 @@ USUAL = (
 
 def bench(args: Sequence[str]) -> None:
     words = list(args)
+    if words and words[0] in ("--help", "-h"):
+        say("\n".join(f"vix bench {kind} {TAKES[kind]}" for kind in KINDS) + '\n"vix bench attention --help" lists the rest.')
+        return
     if not words or words[0] not in KINDS:
         raise ValueError(f'what to measure? write "vix bench {" | ".join(KINDS)}"')
     kind, *words = words
+    if "--help" in words or "-h" in words:
+        say(f"vix bench {kind} {TAKES[kind]}")
     files = [None if name is None else Path(name) for name in (take(words, "--json"), take(words, "--chart"))]
     if files[1] is not None:
         from vixformer.results.charts import check_chart
@@ -35,6 +45,8 @@ def bench(args: Sequence[str]) -> None:
         check_chart(files[1])
     if files[0] is not None and not files[0].parent.is_dir():
         raise ValueError(f"--json {files[0]}: there is no folder {files[0].parent}")
+    if files[0] is not None and files[0].is_dir():
+        raise ValueError(f"--json {files[0]} is a folder: name a file")
     {"attention": _attention, "model": _model, "crossover": _crossover}[kind](words, *files)
 
 
@@ -87,7 +99,7 @@ def _title(what: str, asked: Any) -> str:
 
 
 def _show(rows: Sequence[Any], sizes: Any, to_json: Path | None) -> None:
-    from vixformer.measure.machine import in_words, machine, usable
+    from vixformer.measure.machine import in_words
     from vixformer.results.files import write_json
 
     exact = {(r.what, r.tokens): r.time.min for r in rows if r.attention == "softmax"}
@@ -97,8 +109,8 @@ def _show(rows: Sequence[Any], sizes: Any, to_json: Path | None) -> None:
         cells.append(
             (
                 r.what, r.attention, count(r.tokens), count(r.batch), f"{r.time.min:.2f}", f"{r.time.median:.2f}", f"{r.time.sd:.2f}",
-                "" if base is None else f"{r.time.min / base:.2f}", f"{r.images_a_second:,.0f}", f"{r.of_gemm:.2f}",
-                f"{r.multiply_adds / 1e6:,.0f}", megabytes(r.kept), "" if r.peak is None else megabytes(r.peak),
+                "" if base is None else f"{r.time.min / base:.2f}", f"{r.images_a_second:,.0f}", _short(r.of_gemm),
+                _short(r.multiply_adds / 1e6), megabytes(r.kept), "" if r.peak is None else megabytes(r.peak),
             )
         )  # fmt: skip
     columns = (
@@ -117,11 +129,11 @@ def _show(rows: Sequence[Any], sizes: Any, to_json: Path | None) -> None:
         "peak",
     )
     table(columns, cells)
-    facts = machine(usable(sizes.device, "device"))
+    facts = _facts(sizes)
     step = "a training step" if sizes.train else "inference"
     compiled = ", compiled" if sizes.compile else ""
     say(
-        f"{in_words(facts, sizes.threads)}, {sizes.dtype}{compiled}; {step}: "
+        f"{in_words(facts)}, {sizes.dtype}{compiled}; {step}: "
         f"least, median and standard deviation of {min(r.time.count for r in rows)} calls or more, all in turn."
     )
     if to_json is not None:
@@ -129,10 +141,21 @@ def _show(rows: Sequence[Any], sizes: Any, to_json: Path | None) -> None:
         say(f"The figures are in {to_json}.")
 
 
-def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
-    from vixformer.measure.bench import Sizes, bench_attention
-    from vixformer.measure.crossover import MOST, Crossing, crossover
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2f}" if value >= 0.01 else f"{value:.1g}"
+
+
+def _facts(sizes: Any) -> dict[str, Any]:
     from vixformer.measure.machine import machine, usable
+
+    facts = machine(usable(sizes.device, "device"))
+    return facts | {"threads": sizes.threads or facts["threads"]}
+
+
+def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
+    from vixformer.measure.bench import Layers
+    from vixformer.measure.crossover import MOST, Crossing, crossover
+    from vixformer.measure.machine import in_words
     from vixformer.results.charts import time_against_tokens, write_chart
     from vixformer.results.files import write_json
 
@@ -140,7 +163,7 @@ def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -
     patch, against = whole(take(left, "--patch") or "16", "--patch"), take(left, "--against") or "torch"
     expressions, flags = _expressions(left)
     expressions = expressions if expressions != list(USUAL) else [e for e in USUAL if e != "softmax"]
-    sizes: Sizes = read(Sizes, flags, "bench crossover nystrom", default=Sizes(seconds=1.0))
+    sizes: Layers = read(Layers, flags, "bench crossover nystrom", default=Layers(seconds=1.0))
     found: list[Crossing] = []
     with Console(stderr=True).status("bisecting") as status:
         for e in expressions:
@@ -152,19 +175,23 @@ def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -
         rows.append((c.attention, between, "" if never else f"{c.side(patch)} x {c.side(patch)}", str(len(c.probes))))
     table(("attention", "faster from tokens", f"image, patches of {patch}", "comparisons"), rows)
     exact = "torch's scaled_dot_product_attention" if against == "torch" else against
+    facts = _facts(sizes)
     say(
-        f"Against {exact}, {'training' if sizes.train else 'inference'}, width {sizes.dim}, {sizes.heads} heads, {sizes.dtype}: slower at "
-        "the first number of tokens and faster at the second, each with 95 % confidence, or too close to tell in between."
+        f"{in_words(facts)}. Against {exact}, {'training' if sizes.train else 'inference'}, "
+        f"width {sizes.dim}, {sizes.heads} heads, {sizes.dtype}: slower at the first number of tokens and "
+        "faster at the second, each with 95 % confidence, or too close to tell in between."
     )
     if to_json is not None:
-        facts = machine(usable(sizes.device, "device"))
         write_json(to_json, {"machine": facts, "sizes": asdict(sizes), "against": exact, "crossings": [asdict(c) for c in found]})
         say(f"The figures are in {to_json}.")
     if chart is not None:
-        with Console(stderr=True).status("timing for the chart"):
-            measured = bench_attention(["softmax", *expressions], replace(sizes, memory=False))
+        least: dict[tuple[str, int], float] = {}
+        for c in found:
+            for p in c.probes:
+                for name, us in ((exact, p.exact_us), (c.attention, p.this_us)):
+                    least[name, p.tokens] = min(us, least.get((name, p.tokens), us))
         points = [
-            {"attention": r.attention, "tokens": r.tokens, "microseconds a token": 1e3 * r.time.min / r.batch / r.tokens} for r in measured
-        ]  # fmt: skip
+            {"attention": name, "tokens": n, "microseconds a token": us} for (name, n), us in sorted(least.items(), key=lambda i: i[0][1])
+        ]
         write_chart(time_against_tokens(points, _title("One attention layer", sizes)), chart)
         say(f"The chart is in {chart}.")

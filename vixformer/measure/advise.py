@@ -69,9 +69,12 @@ def advise(question: Question, watch: Callable[[str], None] = lambda _: None) ->
     asked = ["softmax", *_best_of_each(layers, next(m.time.min for m in layers if m.attention == "softmax"))]
     models = bench_models(["vit"], asked, _options(question), replace(sizes, memory=question.memory is not None))
     exact, others = models[0], sorted(models[1:], key=lambda m: m.time.min)
+    if question.memory is not None and exact.peak is None:
+        raise ValueError(f"--memory cannot be measured on {question.device} here: leave it out")
     limited = question.budget_ms is not None or question.memory is not None
     keeping = [m for m in others if _keeps(question, m)]
-    best = next(iter(keeping), next(iter(others), exact))
+    nearest = min(others, key=lambda m: _excess(question, m), default=exact) if limited else next(iter(others), exact)
+    best = next(iter(keeping), nearest) if limited else nearest
     if limited and not _keeps(question, exact) and keeping:
         count = _fewest(question, exact, best)
         if count < question.depth:
@@ -118,9 +121,13 @@ def _options(question: Question) -> dict[str, Any]:
 
 def _keeps(question: Question, model: Measured) -> bool:
     """Whether a model keeps to what was given, if anything was."""
-    in_time = question.budget_ms is None or model.time.median <= question.budget_ms
-    in_memory = question.memory is None or model.peak is None or model.peak <= question.memory * 2**20
-    return in_time and in_memory
+    return _excess(question, model) <= 1
+
+
+def _excess(question: Question, model: Measured) -> float:
+    """How many times what was given it takes, of time or memory, whichever is more."""
+    time = 0.0 if question.budget_ms is None else model.time.median / question.budget_ms
+    return max(time, 0.0 if question.memory is None else (model.peak or 0) / question.memory / 2**20)
 
 
 def _fewest(question: Question, exact: Measured, fastest: Measured) -> int:

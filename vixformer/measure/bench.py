@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from vixformer.measure.cost import bytes_kept, most_tokens, multiply_adds
+from vixformer.measure.cost import bytes_saved, most_tokens, multiply_adds
 from vixformer.measure.latency import Timing, interleaved
 from vixformer.measure.layer import Layer
 from vixformer.measure.machine import usable
@@ -41,17 +41,23 @@ class Conditions:
     device: str = "cpu"
     seconds: PositiveFloat = 5.0
     """Of timing for each number of tokens, all attentions together."""
-    memory: bool = True
-    """Also the peak of memory, in a process of its own: about a second each."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes(Conditions):
-    """Of attention layers."""
+class Layers(Conditions):
+    """Attention layers."""
 
     dim: PositiveInt = 128
     heads: PositiveInt = 4
-    tokens: tuple[PositiveInt, ...] = (65, 257, 1025, 4097)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes(Layers):
+    """Of attention layers."""
+
+    tokens: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (65, 257, 1025, 4097)
+    memory: bool = True
+    """Also the peak of memory, in a process of its own: about a second each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +70,8 @@ class Models(Conditions):
     embed_dim: PositiveInt | None = None
     depth: PositiveInt | None = None
     num_heads: PositiveInt | None = None
+    memory: bool = True
+    """Also the peak of memory, in a process of its own: about a second each."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -85,7 +93,7 @@ class Measured:
     of_gemm: float
     """Share of the speed of a large matrix product in the same run; a training step is taken as three times the forward pass."""
     kept: int
-    """Bytes for backward, of the batch."""
+    """Bytes for backward, of the batch, on the way that is timed."""
     peak: int | None
     """Bytes, where it was asked for and can be measured."""
 
@@ -113,7 +121,7 @@ def bench_attention(attentions: Sequence[str], sizes: Sizes) -> list[Measured]:
     return rows
 
 
-def bench_models(models: Sequence[str], attentions: Sequence[str], options: dict[str, Any], sizes: Conditions) -> list[Measured]:
+def bench_models(models: Sequence[str], attentions: Sequence[str], options: dict[str, Any], sizes: Sizes | Models) -> list[Measured]:
     """Every backbone with every attention, on noise of the size of its images."""
     batch = sizes.batch or MODEL_BATCH
     cases = []
@@ -130,14 +138,15 @@ def batch_of(tokens: int) -> int:
     return max(1, FULL_BATCH // tokens)
 
 
-def _measured(cases: Sequence[_Case], sizes: Conditions) -> list[Measured]:
+def _measured(cases: Sequence[_Case], sizes: Sizes | Models) -> list[Measured]:
     device = usable(sizes.device, "device")
     counts = [multiply_adds(case.module, case.x) for case in cases]
-    kept = [bytes_kept(case.module.to(device), case.x.to(device).requires_grad_()) for case in cases]
+    with _lower(device, sizes):
+        kept = [bytes_saved(case.module.to(device), case.x.to(device).requires_grad_()) for case in cases]
     square = torch.randn(SIDE, SIDE, device=device)
     calls: dict[int, Callable[[], Any]] = {i: call(case.module, case.x.to(device), sizes) for i, case in enumerate(cases)}
     calls[-1] = lambda: square @ square
-    with _threads(sizes.threads):
+    with on_threads(sizes.threads):
         timed = interleaved(calls, sizes.seconds, device=device)
     gemm = SIDE**3 / timed[-1].min
     rows = []
@@ -152,12 +161,11 @@ def _measured(cases: Sequence[_Case], sizes: Conditions) -> list[Measured]:
 
 def call(module: Any, x: Tensor, sizes: Conditions) -> Callable[[], Any]:
     """One inference, or one training step."""
-    dtype: torch.dtype = getattr(torch, sizes.dtype)
     module = module.train(sizes.train)
     forward: Any = torch.compile(module) if sizes.compile else module
 
     def lower() -> Any:
-        return torch.autocast(x.device.type, dtype=dtype, enabled=dtype != torch.float32)
+        return _lower(x.device, sizes)
 
     if not sizes.train:
 
@@ -190,8 +198,12 @@ def call(module: Any, x: Tensor, sizes: Conditions) -> Callable[[], Any]:
     return train
 
 
+def _lower(device: torch.device, sizes: Conditions) -> Any:
+    return torch.autocast(device.type, dtype=getattr(torch, sizes.dtype), enabled=sizes.dtype != "float32")
+
+
 @contextlib.contextmanager
-def _threads(count: int | None) -> Iterator[None]:
+def on_threads(count: int | None) -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

@@ -107,6 +107,21 @@ def bytes_kept(forward: Callable[..., Tensor], *inputs: Tensor) -> int:
     return kept - loss.untyped_storage().nbytes()
 
 
+def bytes_saved(module: nn.Module, x: Tensor) -> int:
+    """The same, as it runs on this machine: compiled loops may keep less than torch's way, by which `bytes_kept` counts everywhere."""
+    held: dict[int, int] = {}
+
+    def pack(t: Tensor) -> Tensor:
+        held[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        return t
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        out = module(x)
+    own = {t.untyped_storage().data_ptr() for t in (x, *module.parameters(), *module.buffers())}
+    del out
+    return sum(size for at, size in held.items() if at not in own)
+
+
 @dataclass(frozen=True)
 class LayerCost:
     layer: int

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vixformer.measure.bench import Sizes, batch_of, call
+from vixformer.measure.bench import Layers, batch_of, call, on_threads
 from vixformer.measure.latency import rounds
 from vixformer.measure.layer import Layer
 from vixformer.measure.machine import usable
@@ -20,7 +20,7 @@ FEWEST, MOST = 16, 16384
 WITHIN = 1.1
 """How far apart the two ends of an answer may be."""
 PATIENCE = 3
-"""Times that an undecided comparison gets twice the time."""
+"""Attempts at an undecided comparison, each with twice the time of the one before."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,9 @@ class Probe:
     ratio: float
     low: float
     high: float
+    this_us: float = 0.0
+    exact_us: float = 0.0
+    """Least microseconds a token, of this and of exact attention."""
 
     @property
     def verdict(self) -> Literal["faster", "slower", "undecided"]:
@@ -65,7 +68,7 @@ class TorchAttention(nn.Module):
         return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, dim))
 
 
-def crossover(attention: str, sizes: Sizes, against: str = "torch", watch: Callable[[Probe], None] = lambda _: None) -> Crossing:
+def crossover(attention: str, sizes: Layers, against: str = "torch", watch: Callable[[Probe], None] = lambda _: None) -> Crossing:
     """`against` torch's own exact attention, or any expression. Batches have about 4,096 tokens, unless `sizes` says."""
     probes: list[Probe] = []
 
@@ -113,7 +116,7 @@ def _edge(good: int, other: int, clear: Callable[[int], bool]) -> int:
     return good
 
 
-def compared(attention: str, against: str, tokens: int, sizes: Sizes) -> Probe:
+def compared(attention: str, against: str, tokens: int, sizes: Layers) -> Probe:
     """Twice as long, and again, until it is clear which is faster."""
     device = usable(sizes.device, "device")
     options: dict[str, Any] = dict(dim=sizes.dim, num_heads=sizes.heads, num_tokens=tokens)
@@ -121,12 +124,16 @@ def compared(attention: str, against: str, tokens: int, sizes: Sizes) -> Probe:
     exact = TorchAttention(sizes.dim, sizes.heads) if against == "torch" else Layer(against, **options)
     modules = {"this": Layer(attention, **options), "exact": exact}
     calls = {name: call(module.to(device), x, sizes) for name, module in modules.items()}
-    pairs: list[float] = []
+    taken: dict[str, list[float]] = {"this": [], "exact": []}
     probe = Probe(tokens, 1.0, 0.0, math.inf)
     for attempt in range(PATIENCE):
-        times = rounds(calls, sizes.seconds * 2**attempt, least=8, device=device)
-        pairs += [a / b for a, b in zip(times["this"], times["exact"], strict=True)]
-        probe = Probe(tokens, *median_interval(pairs))
+        with on_threads(sizes.threads):
+            times = rounds(calls, sizes.seconds * 2**attempt, least=8, device=device)
+        for name, all_of_them in taken.items():
+            all_of_them += times[name]
+        ratios = [a / b for a, b in zip(taken["this"], taken["exact"], strict=True)]
+        least = (1e3 * min(taken[name]) / len(x) / tokens for name in ("this", "exact"))
+        probe = Probe(tokens, *median_interval(ratios), *least)
         if probe.verdict != "undecided":
             break
     return probe
@@ -136,11 +143,12 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
     """The median and what contains it with 95 % confidence, whatever the distribution: two of the values, by the binomial."""
     ordered = sorted(values)
     n = len(ordered)
-    below, rank = 0.5**n, 0  # the chance that at most `rank` values lie below the median
-    while below + math.comb(n, rank + 1) * 0.5**n <= 0.025:
-        rank += 1
-        below += math.comb(n, rank) * 0.5**n
+    rank, ways = 0, 1  # how many of the 2^n ways there are that exactly, and in `below` at most, `rank` values lie below the median
+    below = ways
+    while 40 * (below + (following := ways * (n - rank) // (rank + 1))) <= 2**n:
+        rank, ways = rank + 1, following
+        below += ways
     middle = ordered[n // 2] if n % 2 else (ordered[n // 2 - 1] + ordered[n // 2]) / 2
-    if below > 0.025:  # too few values for any confidence
+    if 40 * below > 2**n:  # too few values for any confidence
         return middle, 0.0, math.inf
     return middle, ordered[rank], ordered[n - 1 - rank]

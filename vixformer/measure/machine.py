@@ -23,11 +23,14 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 def usable(name: str, what: str) -> torch.device:
     try:
-        return torch.empty(0, device=name).device
+        device = torch.empty(0, device=name).device
     except (RuntimeError, AssertionError):
-        raise ValueError(f"{what} {name} cannot be used here: choose cpu, or leave it out") from None
+        device = None
+    if device is None or device.type == "meta":  # which computes nothing
+        raise ValueError(f"{what} {name} cannot be used here: choose cpu, or leave it out")
+    return device
 
 
-def in_words(facts: dict[str, Any], threads: int | None = None) -> str:
-    count = threads or facts["threads"]
+def in_words(facts: dict[str, Any]) -> str:
+    count = facts["threads"]
     return f"{facts['processor']}, {count} thread{'' if count == 1 else 's'}, torch {facts['torch']}"

@@ -53,7 +53,9 @@ class _Server:
     """A process that has everything loaded and has computed nothing; it forks a child for every job."""
 
     def __init__(self) -> None:
-        self.process = subprocess.Popen([sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )  # Ctrl-C is for us; it ends when its input does
         atexit.register(self.close)
 
     def ask(self, line: str) -> str:

@@ -13,6 +13,8 @@ def check_chart(path: Path) -> Path:
     """Before anything is measured."""
     if path.suffix not in KINDS:
         raise ValueError(f"a chart ends in {', '.join(KINDS)}, not {path.name}")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {path.parent}")
     _altair()
     return path
 
