@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup test lint test-slow bench demo results clean
+.PHONY: setup test lint test-slow bench demo results site clean
 
 setup: $(STAMP)
 
@@ -37,6 +37,9 @@ demo: setup  ## under four minutes: trains seven attentions on images in the pac
 
 results: setup  ## the pages in docs/results, from the runs kept there
 	$(BIN)/python -m tools.pages
+
+site: setup  ## the documentation as pages, in .site
+	$(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf .venv

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import vixformer
+from tests.test_timm import run as run_with_timm
 from vixformer.attention.base import Mechanism
 from vixformer.attention.kernels.base import Kernel
 from vixformer.attention.layout import parse
 from vixformer.blocks.pooling import Pooling
 from vixformer.blocks.positions import Positions
 from vixformer.blocks.stems import Stem
+from vixformer.cli import COMMANDS
+from vixformer.config import Data, Train
+from vixformer.measure.advise import Question
+from vixformer.measure.bench import Models, Sizes
 
 ROOT = Path(__file__).parent.parent
+OPTIONS = (Data, Train, Question, Models, Sizes)
 
 
 def test_every_word_is_documented() -> None:
@@ -22,6 +34,12 @@ def test_every_word_is_documented() -> None:
     for family in (Mechanism, Kernel):
         for name in family.members:
             assert f"| `{name}`" in page, name
+    page = (ROOT / "docs" / "mechanisms.md").read_text()
+    for name in Mechanism.members:
+        assert re.search(f"^## .*`{name}`$", page, re.MULTILINE), name
+    page = (ROOT / "docs" / "commands.md").read_text()
+    for name, (_, takes, _) in COMMANDS.items():
+        assert f"vix {name} {takes}".strip() in page, name
     page = (ROOT / "docs" / "models.md").read_text()
     for family in (Stem, Positions, Pooling):
         for name in family.members:
@@ -42,8 +60,52 @@ def test_links_lead_somewhere(page: str) -> None:
         assert (ROOT / page).parent.joinpath(target).exists(), target
 
 
-def test_the_readme_runs() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    scope: dict = {}
-    exec(code, scope)
-    assert scope["model"].attention_expression() == "performer(kernel=relu, features=64)*3 + softmax*3"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+BLOCKS = [
+    pytest.param(code, id=f"{page.stem}-{number}")
+    for page in PAGES
+    for number, code in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
+]
+
+
+@pytest.mark.parametrize("code", BLOCKS)
+def test_python_in_the_pages_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "import timm" in code:
+        pytest.importorskip("timm")
+        return run_with_timm(code)
+    monkeypatch.chdir(tmp_path)
+    members = dict(Mechanism.members)
+    exec(code, {"__name__": __name__})
+    Mechanism.members.clear()
+    Mechanism.members.update(members)
+
+
+def commands(page: Path) -> list[str]:
+    """Lines of blocks of shell that call us, put together where they are continued, without what is said about them."""
+    text = "\n".join(re.findall(r"^```(?:sh)?\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)).replace("\\\n", " ")
+    lines = [re.sub(r"(\s+#.*|\s{3,}.*)$", "", line.strip()) for line in text.splitlines()]
+    return [line for line in lines if line.startswith("vix ")]
+
+
+@pytest.mark.parametrize("line", sorted({line for page in PAGES if page.stem != "commands" for line in commands(page)}))
+def test_commands_in_the_pages_have_words_and_flags_that_exist(line: str) -> None:
+    """That they work is for the tests of each command, and the tutorial's; here nothing may have been renamed."""
+    word, *rest = shlex.split(line)[1:]
+    known = (
+        COMMANDS[word][1] + Path(vixformer.__file__).parent.joinpath("commands", COMMANDS[word][0].partition(".")[0] + ".py").read_text()
+    )
+    known += " ".join(f.name.replace("_", "-") for cls in OPTIONS for f in dataclasses.fields(cls))
+    for flag in (item.partition("=")[0] for item in rest if item.startswith("--")):
+        assert flag in known or flag.removeprefix("--").removeprefix("no-").rpartition(".")[2].replace("_", "-") in known, flag
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )  # fmt: skip
+    assert built.returncode == 0, built.stdout + built.stderr
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert "Which attention should I use" in page
+    assert not re.search(r'(src|href)="https?://(?!squidfunk|www\.mkdocs)[^"]*\.(js|css|woff2?)"', page)  # nothing from the network

@@ -1,3 +1,8 @@
-"""The version, in a file that can be read without importing torch."""
+"""The version that was installed, which the build takes from git; found without importing torch."""
 
-__version__ = "0.1.0"
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("vixformer")
+except PackageNotFoundError:  # run from a checkout that was never installed
+    __version__ = "0+unknown"

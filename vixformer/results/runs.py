@@ -16,8 +16,9 @@ import torch
 from vixformer.backbones.base import WEIGHTS_FILE
 from vixformer.config import Recipe, read_recipe
 from vixformer.data.base import Images
-from vixformer.version import __version__
 
+PROTOCOL = "0.1.0"
+"""Changes when the same recipe would give other results, so that runs from before are not taken for those of today."""
 RECIPE, HISTORY, SUMMARY, LAST, BEST = "recipe.json", "history.jsonl", "summary.json", "last.safetensors", "best"
 SAMPLED = 2000
 """Images that a data set's digest looks at, spread over it; labels count all."""
@@ -41,7 +42,7 @@ def content(recipe: Recipe, digest: str) -> str:
     values["train"].pop("loggers")
     if values["train"]["weights"] is not None:
         values["train"]["weights"] = _weights_content(Path(values["train"]["weights"]))
-    return hashlib.sha256(json.dumps([values, digest, __version__], sort_keys=True).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps([values, digest, PROTOCOL], sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _weights_content(folder: Path) -> str:

@@ -1,0 +1,105 @@
+"""The wheel, in a virtual environment of its own: the tutorial from its first line to its last, on a folder of images."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.test_docs import ROOT, commands
+from vixformer.data.mini import FashionMini
+
+PER_CLASS, TEST_PER_CLASS, CLASSES = 60, 12, 3
+
+
+def run(*words: str | Path, cwd: Path) -> str:
+    done = subprocess.run([str(word) for word in words], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the sdist of what is committed."""
+    folder = tmp_path_factory.mktemp("built")
+    run("git", "clone", "--quiet", ROOT, folder / "source", cwd=folder)
+    run(sys.executable, "-m", "build", "--outdir", folder / "dist", folder / "source", cwd=folder)
+    return folder / "dist"
+
+
+@pytest.mark.slow
+def test_what_is_in_the_packages(built: Path) -> None:
+    (wheel,), (source,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"vixformer/attention/native/linear.c", "vixformer/data/embedded/fashion-mini-train.xz"} <= names
+    assert not [name for name in names if name.startswith(("tests/", "docs/", "benchmarks/"))]
+    assert wheel.stat().st_size < 5 * 2**20
+    with tarfile.open(source) as archive:
+        assert any(name.endswith("/tests/test_package.py") for name in archive.getnames())
+    assert re.match(r"vixformer-\d+\.\d+", wheel.name)  # git's, or the fallback where there are no tags
+
+
+@pytest.mark.slow
+def test_the_tutorial_in_a_clean_environment(built: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=True)
+    programs = tmp_path / "venv" / "bin"
+    (wheel,) = built.glob("*.whl")
+    run(programs / "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", f"{wheel}[export,report]", cwd=tmp_path)
+    _photos(tmp_path / "photos")
+    steps = {line.split()[1]: line for line in commands(ROOT / "docs" / "tutorial.md")}
+    assert list(steps) == ["compare", "report", "serve", "convert", "predict", "export"]
+
+    def vix(line: str, **changed: str) -> str:
+        for old, new in changed.items():
+            line = line.replace({"run": "runs/RUN", "budget": "--budget 10m", "seeds": "--seeds 3", "distill": "--distill 200"}[old], new)
+        return run(programs / "vix", *shlex.split(line)[1:], cwd=tmp_path)
+
+    table = vix(steps["compare"], budget="--budget 2m", seeds="--seeds 1")
+    assert all(name in table for name in ("exact", "performer-relu", "first-relu", "nystrom"))
+    vix(steps["report"])
+    assert "performer-relu" in (tmp_path / "report.html").read_text()
+    (exact,) = (tmp_path / "runs").glob("quick-exact-*")
+    vix(steps["convert"], run=str(exact), distill="--distill 10")
+    (converted,) = (path for path in (tmp_path / "runs").glob("*/summary.json") if "convert" in path.parent.name)
+    name = str(converted.parent.relative_to(tmp_path))
+    vix(steps["export"], run=name)
+    answers = run(programs / "vix", "predict", name, "photos/test", "--json", "--top", "1", cwd=tmp_path)
+    expected = {line["image"]: line["classes"][0]["class"] for line in map(json.loads, answers.splitlines())}
+    assert len(expected) == TEST_PER_CLASS * CLASSES
+    script = """
+import json, sys
+import numpy, onnxruntime
+from PIL import Image
+facts = json.load(open(sys.argv[1] + "/preprocessing.json"))
+session = onnxruntime.InferenceSession(sys.argv[1] + "/model.onnx")
+size, grey = session.get_inputs()[0].shape[-1], session.get_inputs()[0].shape[1] == 1
+found = {}
+for path in sys.argv[2:]:
+    image = Image.open(path).convert("L" if grey else "RGB").resize((size, size), Image.BILINEAR)
+    pixels = numpy.asarray(image, dtype=numpy.uint8).reshape(size, size, -1).transpose(2, 0, 1)[None]
+    found[path] = facts["classes"][int(session.run(None, {"pixels": pixels})[0].argmax())]
+print(json.dumps(found))
+"""
+    found = json.loads(run(programs / "python", "-c", script, f"{name}/export", *sorted(expected), cwd=tmp_path))
+    assert found == expected
+
+
+def _photos(folder: Path) -> None:
+    """Coats, trousers and bags, as JPEG files of the size that the tutorial asks for."""
+    source = FashionMini()
+    for part, count in (("train", PER_CLASS), ("test", TEST_PER_CLASS)):
+        images = source.read(part)
+        for label in range(CLASSES):
+            target = folder / part / f"class-{label}"
+            target.mkdir(parents=True)
+            for i, row in enumerate(images.rows[images.labels == label][:count].tolist()):
+                Image.fromarray(images.pixels[row, 0].numpy()).resize((32, 32)).save(target / f"{i}.png")
