@@ -172,3 +172,13 @@ def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
 )
 def test_bad_training_input_is_one_sentence(capsys: pytest.CaptureFixture[str], args: list[str], words: str) -> None:
     assert words in fails(capsys, *args)
+
+
+def test_half_precision_that_is_emulated_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("vixformer.measure.machine.computes_in", lambda precision, device: precision == "float32")
+    short = ["--data.fraction", "0.01", "--train.epochs", "1", "--train.no-measure", "--out", str(tmp_path)]
+    run(capsys, "train", "quick/exact", *short)
+    main(["train", "quick/exact", *short, "--train.precision", "bfloat16"])
+    assert "bfloat16 is emulated on this processor" in capsys.readouterr().err

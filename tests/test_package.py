@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from tests.test_docs import ROOT, commands
+from vixformer.data.base import Part
 from vixformer.data.mini import FashionMini
 
 PER_CLASS, TEST_PER_CLASS, CLASSES = 60, 12, 3
@@ -95,8 +96,9 @@ print(json.dumps(found))
 
 def _photos(folder: Path) -> None:
     """Coats, trousers and bags, as JPEG files of the size that the tutorial asks for."""
-    source = FashionMini()
-    for part, count in (("train", PER_CLASS), ("test", TEST_PER_CLASS)):
+    source = FashionMini(folder)
+    parts: tuple[tuple[Part, int], ...] = (("train", PER_CLASS), ("test", TEST_PER_CLASS))
+    for part, count in parts:
         images = source.read(part)
         for label in range(CLASSES):
             target = folder / part / f"class-{label}"

@@ -10,14 +10,17 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
+import torch
 
 from tests.training.test_loop import tiny
 from vixformer.config import Recipe
+from vixformer.search import study as studies
 from vixformer.search.space import Space, read_space, space_from_dict
 from vixformer.search.storage import close_storage, open_storage, patiently
 from vixformer.search.study import Plan, Spectator, Standing, search
@@ -211,3 +214,88 @@ def test_workers_that_begin_at_the_same_moment(tmp_path: Path) -> None:
         for worker in workers:
             assert worker.wait(timeout=120) == 0, worker.stderr.read().decode()  # pyright: ignore[reportOptionalMemberAccess]
             worker.stderr.close()  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_a_grid_ends_when_nothing_of_it_is_left(tmp_path: Path) -> None:
+    """A value given twice is one; and more of a grid may be asked for later."""
+    twice = read_space("train.seed=0|0|1")
+    assert len(search(Plan(name="grid", recipe=RECIPE, space=twice, sampler="grid", trials=1), tmp_path)) == 1
+    search(Plan(name="grid", recipe=RECIPE, space=twice, sampler="grid"), tmp_path)
+    storage = open_storage(None, tmp_path)
+    trials = optuna.load_study(study_name="grid", storage=storage).get_trials()
+    close_storage(storage)
+    assert [t.state.name for t in trials] == ["COMPLETE", "COMPLETE"]
+    assert sorted(t.params["train.seed"] for t in trials) == [0, 1]
+
+
+def test_a_trial_whose_worker_died_before_its_first_sign_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan(name="dead", recipe=RECIPE, space=read_space("train.seed=0|1"), sampler="grid")
+    storage = open_storage(None, tmp_path)
+    study = studies._joined(plan, storage)
+    studies._asked(study, plan)
+    close_storage(storage)
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime.now(tz) + timedelta(hours=1)
+
+    monkeypatch.setattr(studies, "datetime", Later)
+    search(plan, tmp_path)
+    storage = open_storage(None, tmp_path)
+    states = [t.state.name for t in optuna.load_study(study_name="dead", storage=storage).get_trials()]
+    close_storage(storage)
+    assert sorted(states) == ["COMPLETE", "COMPLETE", "FAIL"]
+
+
+def test_what_does_not_fit_into_memory_is_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def large(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(studies, "train", large)
+    reasons: list[str | None] = []
+
+    class Watch(Spectator):
+        def trial_done(self, number: int, state: str, reason: str | None, standing: Standing) -> None:
+            reasons.append(reason)
+
+    search(Plan(name="large", recipe=RECIPE, space=read_space("train.seed=0|1"), trials=2), tmp_path, spectator=Watch())
+    assert reasons == ["it does not fit into memory"] * 2
+
+
+def test_the_first_worker_draws_from_the_seed(tmp_path: Path) -> None:
+    plan = Plan(name="seed", recipe=RECIPE, space=read_space("train.lr=1e-5..1e-2:log"), trials=2, sampler="random", seed=7)
+    drawn = []
+    for folder in ("a", "b"):
+        search(plan, tmp_path / folder)
+        storage = open_storage(None, tmp_path / folder)
+        drawn.append([t.params for t in optuna.load_study(study_name="seed", storage=storage).get_trials()])
+        close_storage(storage)
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize(
+    ("space", "sentence"),
+    [
+        ({"train.lr": {"range": ["a", "b"]}}, "train.lr: a range has two numbers"),
+        ({"train.lr": {"log": [1]}}, "train.lr: a range has two numbers"),
+        ({"train.lr": ["abc", "def"]}, "train.lr: none of its values can be"),
+        ({"schedule": {"a": {"train.schedule": "nonsense"}}}, "schedule: none of its values can be"),
+    ],
+)
+def test_spaces_that_cannot_be_leave_nothing_behind(space: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        Plan(name="bad", recipe=RECIPE, space=space_from_dict(space), trials=1)
+
+
+def test_templates_among_choices() -> None:
+    space = read_space("model.attention=performer(features={m})|softmax; m=16|64")
+    space.check(RECIPE)
+    found = space.applied(RECIPE, {"model.attention": "performer(features={m})", "m": 64})
+    assert "64" in found.model.attention
+
+
+def test_what_is_not_measured_cannot_be_asked_for() -> None:
+    unmeasured = replace(RECIPE, train=replace(RECIPE.train, measure=False))
+    with pytest.raises(ValueError, match=r"train\.measure is off"):
+        Plan(name="x", recipe=unmeasured, space=read_space("train.seed=0|1"), trials=1, minimize="inference_ms")

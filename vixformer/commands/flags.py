@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,20 @@ def asked_recipe(name: str, options: Sequence[str], command: str) -> Recipe:
     """A recipe by its name, with the flags that override parts of it."""
     from vixformer.recipes import load_recipe
 
-    return changed(load_recipe(name), options, f"{command} {name}")
+    recipe = changed(load_recipe(name), options, f"{command} {name}")
+    _warn_of_emulation(recipe)
+    return recipe
+
+
+def _warn_of_emulation(recipe: Recipe) -> None:
+    from vixformer.measure.machine import computes_in
+    from vixformer.training.parts import pick_device
+
+    if not computes_in(recipe.train.precision, pick_device(recipe.train.device)):
+        print(
+            f"vix: {recipe.train.precision} is emulated on this processor and many times slower; --train.precision float32 is not",
+            file=sys.stderr,
+        )
 
 
 def changed(recipe: Recipe, options: Sequence[str], command: str) -> Recipe:

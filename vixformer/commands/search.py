@@ -80,14 +80,15 @@ class Progress(StatusLine, Spectator):
         self.mine += 1
         left = max(0, standing.wanted - standing.done - standing.pruned)
         each = (time.perf_counter() - self.began) / self.mine / max(standing.running + 1, 1)
-        self.stays(f"trial {number}: {state}{f' ({reason})' if reason else ''}; {_stands(standing)}; about {left * each / 60:.0f} min left")
+        time_left = f"{left * each:.0f} s" if left * each < 120 else f"{left * each / 60:.0f} min"
+        self.stays(f"trial {number}: {state}{f' ({reason})' if reason else ''}; {_stands(standing)}; about {time_left} left")
 
     def waiting(self, standing: Standing) -> None:
         self.now(f"waiting for other workers; {_stands(standing)}")
 
 
 def _stands(standing: Standing) -> str:
-    best = "" if standing.best is None else f", best {' and '.join(f'{value:.4g}' for value in standing.best)} ({standing.attention})"
+    best = "" if standing.best is None else f", best {' and '.join(map(_figure, standing.best))} ({standing.attention})"
     return f"{standing.done + standing.pruned} of {standing.wanted} done, {standing.pruned} pruned, {standing.running} running{best}"
 
 
@@ -97,6 +98,12 @@ def _show(plan: Plan, found: Sequence[Found]) -> None:
     ways = [f"{'most' if METRICS[m][1] == 'maximize' else 'least'} {m}" for m in plan.metrics]
     say(f"Pareto front of {' against '.join(ways)}:" if plan.minimize else f"Best trial by {ways[0]}:")
     columns = ("trial", *plan.metrics, "attention", "values")
-    table(columns, [(str(f.number), *(f"{v:.4g}" for v in f.values), f.attention, described(f.params)) for f in found])
-    for f in found[:1]:
-        say(f"Its run{'s' if f.folders[1:] else ''}: {', '.join(f.folders)}")
+    found = list({f.folders: f for f in found}.values())  # the same runs, tried twice, are one
+    table(columns, [(str(f.number), *map(_figure, f.values), f.attention, described(f.params)) for f in found])
+    for f in found:
+        whose = f"Trial {f.number}" if found[1:] else "Its run" + ("s" if f.folders[1:] else "")
+        say(f"{whose}: {', '.join(f.folders)}")
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,15 @@ def processor() -> str:
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def computes_in(precision: str, device: torch.device) -> bool:
+    """Whether the device has instructions for it, as far as it says."""
+    info = Path("/proc/cpuinfo")
+    if precision == "float32" or device.type != "cpu" or not info.exists():
+        return True
+    wanted = {"bfloat16": r"avx512_bf16|amx_bf16|\bbf16\b", "float16": r"avx512_fp16|amx_fp16|\bfphp\b"}[precision]
+    return re.search(wanted, info.read_text()) is not None
 
 
 def machine(device: torch.device) -> dict[str, Any]:

@@ -25,6 +25,7 @@ class Choice:
     def __post_init__(self) -> None:
         if not self.values:
             raise ValueError("a choice needs at least one value")
+        object.__setattr__(self, "values", tuple(dict.fromkeys(self.values)))  # a value given twice is one
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Range:
     log: bool = False
 
     def __post_init__(self) -> None:
+        if not all(isinstance(end, int | float) and not isinstance(end, bool) for end in (self.low, self.high)):
+            raise ValueError(f"a range has two numbers, not {self.low}..{self.high}")
         if not self.low < self.high:
             raise ValueError(f"a range goes up: {self.low}..{self.high} does not")
         if self.log and self.low <= 0:
@@ -67,7 +70,7 @@ class Space:
         values = recipe.to_dict()
         together = {name: value for bundle, options in self.bundles.items() for name, value in options[str(found[bundle])].items()}
         for name, value in {**self.fixed, **together, **found}.items():
-            if isinstance(value, str) and name in self.fixed:
+            if isinstance(value, str) and re.search(r"\{\w+\}", value):
                 value = value.format(**found)
             if "." in name:
                 section, _, field = name.partition(".")
@@ -90,6 +93,28 @@ class Space:
         domains = self.variables(depth).values()
         return math.prod(len(d.values) if isinstance(d, Choice) else math.inf for d in domains)
 
+    def _possible(self, recipe: Recipe) -> None:
+        """That something can be tried in every field: values of the wrong kind would be pruned one by one until no trial is left."""
+        tries: dict[str, list[dict[str, Value]]] = {
+            name: [{name: value} for value in domain.values]
+            for name, domain in self.varied.items()
+            if "." in name and isinstance(domain, Choice)
+        }
+        tries |= {name: [dict(fields) for fields in options.values()] for name, options in self.bundles.items()}
+        for name, options in tries.items():
+            reasons = []
+            for fields in options:
+                values = recipe.to_dict()
+                for field, value in fields.items():
+                    values[field.partition(".")[0]][field.partition(".")[2]] = value
+                try:
+                    recipe_from_dict(values, "this space")
+                except ValueError as error:
+                    if not any(isinstance(value, str) and "{" in value for value in fields.values()):
+                        reasons.append(str(error))
+            if len(reasons) == len(options):
+                raise ValueError(f"{name}: none of its values can be: {reasons[0]}")
+
     def check(self, recipe: Recipe) -> None:
         """That every field exists and every template finds what it names."""
         values = recipe.to_dict()
@@ -100,12 +125,15 @@ class Space:
                 raise ValueError(f"{name}: {unknown('section', section, values)}")
             if dot and field not in values[section]:
                 raise ValueError(f"{name}: {unknown(f'field of {section}', field, values[section])}")
-        wanted = {word for value in self.fixed.values() if isinstance(value, str) for word in re.findall(r"\{(\w+)\}", value)}
+        choices = [value for domain in self.varied.values() if isinstance(domain, Choice) for value in domain.values]
+        templates = [value for value in (*self.fixed.values(), *choices) if isinstance(value, str)]
+        wanted = {word for value in templates for word in re.findall(r"\{(\w+)\}", value)}
         names = {name for name in self.varied if "." not in name}
         for word in wanted - names:
             raise ValueError(f"a template names {{{word}}}, which the space has no values for")
         for word in names - wanted:
             raise ValueError(f'"{word}" is no field of a recipe (such as train.lr) and no template names it')
+        self._possible(recipe)
 
 
 SPACES: dict[str, Callable[[], Space]] = {}
@@ -156,10 +184,12 @@ def space_from_dict(values: Mapping[str, Any]) -> Space:
             elif isinstance(value, dict) and all(isinstance(fields, dict) for fields in value.values()):
                 bundles[name] = value
             elif isinstance(value, dict):
-                ((kind, (low, high)),) = value.items()
-                if kind not in ("range", "log"):
+                kind, ends = next(iter(value.items()))
+                if len(value) != 1 or kind not in ("range", "log"):
                     raise ValueError(unknown("kind of range", kind, ("range", "log")))
-                varied[name] = Range(low, high, kind == "log")
+                if not isinstance(ends, list | tuple) or len(ends) != 2:
+                    raise ValueError(f"a range has two numbers, not {json.dumps(ends)}")
+                varied[name] = Range(ends[0], ends[1], kind == "log")
             else:
                 fixed[name] = value
         except (TypeError, ValueError) as error:

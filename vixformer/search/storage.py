@@ -16,6 +16,10 @@ Result = TypeVar("Result")
 
 HEARTBEAT = 30
 """Seconds between signs of life of a worker; after four times as long without one, its trial goes to another."""
+BEATS = "beats"
+"""What a trial has once its worker has given a sign of life."""
+RETRIES = 3
+"""Times that a trial whose worker died is taken up again: it may be the reason."""
 MAKING = 10
 """Attempts to open a storage whose tables another worker is making."""
 PATIENCE = 900.0
@@ -27,6 +31,8 @@ def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> An
     optuna = _optuna()
     if where is not None and where.startswith("journal:"):
         backend = optuna.storages.journal
+        if not Path(where.removeprefix("journal:")).parent.is_dir():
+            raise ValueError(f"--storage {where}: there is no folder {Path(where.removeprefix('journal:')).parent}")
         return optuna.storages.JournalStorage(backend.JournalFileBackend(where.removeprefix("journal:")))
     out.mkdir(parents=True, exist_ok=True)
     address = where or f"sqlite:///{out.resolve() / 'study.db'}"
@@ -36,7 +42,7 @@ def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> An
     options: dict[str, Any] = {"connect_args": {"timeout": 100}} if address.startswith("sqlite") else {"pool_pre_ping": True}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        again = optuna.storages.RetryHeartbeatStaleTrialCallback()
+        again = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES)
         for attempt in range(MAKING):
             try:
                 return optuna.storages.RDBStorage(
@@ -99,10 +105,13 @@ class Beating:
             self.thread.join()
 
     def _beat(self) -> None:
-        interval = self.storage.get_heartbeat_interval() or HEARTBEAT
+        interval, known = self.storage.get_heartbeat_interval() or HEARTBEAT, False
         while True:
             try:
                 self.storage.record_heartbeat(self.trial_id)
+                if not known:
+                    self.storage.set_trial_user_attr(self.trial_id, BEATS, True)
+                    known = True
             except Exception as error:
                 if not _is_away(error):
                     raise

@@ -6,12 +6,14 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import socket
 import statistics
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +21,7 @@ from vixformer.config import Recipe
 from vixformer.registry import unknown
 from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
 from vixformer.search.space import Choice, Range, Space
-from vixformer.search.storage import Beating, close_storage, has_heartbeat, open_storage, patiently
+from vixformer.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer, Stopped
 
@@ -34,6 +36,8 @@ METRICS: dict[str, tuple[str, Literal["maximize", "minimize"]]] = {
     "kept_bytes": ("kept_bytes", "minimize"),
 }
 """What can be asked for: where a summary has it, and which way is better. Never the test set."""
+MEASURED = ("inference_ms", "memory")
+"""Of these, what a run has only with `train.measure`."""
 OPENING = 60.0
 """Seconds after which whoever began a study and did not finish that is taken for dead."""
 WAIT = 2.0
@@ -65,6 +69,9 @@ class Plan:
             raise ValueError(f"--minimize takes what is better when it is less, not {self.minimize}")
         if self.trials is None and self.sampler != "grid":
             raise ValueError(f"how many trials? give --trials; only a grid has an end, and the sampler is {self.sampler}")
+        unmeasured = [metric for metric in self.metrics if metric in MEASURED]
+        if unmeasured and not self.recipe.train.measure:
+            raise ValueError(f"{unmeasured[0]} is measured after training, and train.measure is off: leave --train.no-measure out")
         self.space.check(self.recipe)
 
     @property
@@ -141,9 +148,10 @@ def _work(plan: Plan, study: Any, store: Any, out: Path, watch: Spectator) -> No
         standing = patiently(lambda: _tidied(study, plan))
         if standing.done + standing.pruned >= plan.wanted:
             return
-        if standing.done + standing.pruned + standing.running >= plan.wanted and not patiently(lambda: _waiting(study)):
-            if not has_heartbeat(store):
-                return  # nobody would know if the other workers died
+        full = plan.sampler == "grid" or standing.done + standing.pruned + standing.running >= plan.wanted  # a grid has none but its own
+        if full and not patiently(lambda: _waiting(study)):
+            if not has_heartbeat(store) or not standing.running:
+                return  # nobody would know if the other workers died, or there are none
             watch.waiting(standing)
             time.sleep(WAIT)
             continue
@@ -207,6 +215,10 @@ def _tried(plan: Plan, study: Any, trial: Any, out: Path, digest: str, watch: Sp
                 return pruned(f"behind the others after epoch {len(read_run(folder).history())}")
             except ValueError as error:
                 return pruned(str(error))
+            except (MemoryError, RuntimeError) as error:
+                if not isinstance(error, MemoryError) and not re.search("out of memory|not enough memory", str(error)):
+                    raise
+                return pruned("it does not fit into memory")
         summaries.append(read_run(folder).summary or {})
     patiently(lambda: trial.set_user_attr("attention", summaries[0]["attention"]))
     keys = [METRICS[metric][0] for metric in plan.metrics]
@@ -247,23 +259,29 @@ def _joined(plan: Plan, store: Any) -> Any:
     import optuna
 
     facts = plan.facts()
-    given: dict[str, Any] = dict(study_name=plan.name, storage=store, sampler=_sampler(plan), pruner=_pruner(plan))
+    given: dict[str, Any] = dict(study_name=plan.name, storage=store, pruner=_pruner(plan))
     directions: list[Any] = [METRICS[metric][1] for metric in plan.metrics]
+    first = list(_first_ones(plan))  # before there is a study: what is wrong with them shall not leave one behind
     try:
         with _quietly():
-            study = optuna.create_study(**given, directions=directions)
+            study = optuna.create_study(**given, sampler=_sampler(plan, alone=True), directions=directions)
     except optuna.exceptions.DuplicatedStudyError:
-        study = optuna.load_study(**given)
+        study = optuna.load_study(**given, sampler=_sampler(plan, alone=False))
         deadline = time.monotonic() + OPENING
         while not study.user_attrs and time.monotonic() < deadline:  # who began it is still filling it
             time.sleep(0.2)
     known = study.user_attrs
     if not known:
-        for params in _first_ones(plan):
+        for params in first:
             study.enqueue_trial(params, skip_if_exists=True)
         for name, value in facts.items():
             study.set_user_attr(name, value)
         return study
+    if plan.sampler == "grid" and all(known.get(name) == facts[name] for name in facts):  # more of it may be wanted than before
+        there = [t.system_attrs.get("fixed_params", t.params) for t in study.get_trials(deepcopy=False)]
+        for params in first:
+            if params not in there:
+                study.enqueue_trial(params)
     for name, what in (("recipe", "another recipe"), ("plan", "another space, sampler, metric or number of folds")):
         if known.get(name) not in (None, facts[name]):
             raise ValueError(f'there is a study called "{plan.name}" with {what}: give this one another name with --study')
@@ -288,6 +306,13 @@ def _tidied(study: Any, plan: Plan) -> Standing:
 
     with _quietly():
         optuna.storages.fail_stale_trials(study)
+    store = study._storage
+    if has_heartbeat(store):  # and those whose worker died before its first sign of life
+        now, grace = datetime.now(), max(60, 4 * (store.get_heartbeat_interval() or 0))
+        for t in study.get_trials(deepcopy=False, states=(_states().RUNNING,)):
+            if BEATS not in t.user_attrs and t.datetime_start is not None and (now - t.datetime_start).total_seconds() > grace:
+                with contextlib.suppress(ValueError, RuntimeError):  # another worker was quicker
+                    _given_back(study, t)
     return _standing(study, plan)
 
 
@@ -295,7 +320,7 @@ def _given_back(study: Any, trial: Any) -> None:
     """An interrupted trial, to whoever comes next; its run goes on from its checkpoint."""
     import optuna
 
-    study.tell(trial, state=_states().FAIL)
+    study.tell(trial.number, state=_states().FAIL)
     with _quietly():
         optuna.storages.RetryHeartbeatStaleTrialCallback()(study, study.get_trials(deepcopy=True)[trial.number])
 
@@ -346,11 +371,11 @@ def _distributions(plan: Plan) -> dict[str, Any]:
     return {name: one(domain) for name, domain in plan.space.variables(plan.depth).items()}
 
 
-def _sampler(plan: Plan) -> Any:
-    """Workers draw from different seeds: the same one would have them all try the same."""
+def _sampler(plan: Plan, alone: bool) -> Any:
+    """Who begins a study draws from its seed. Who joins it draws from another: the same one would have them all try the same."""
     import optuna
 
-    seed = int(_digest(f"{plan.seed} {socket.gethostname()} {os.getpid()}")[:8], 16)
+    seed = plan.seed if alone else int(_digest(f"{plan.seed} {socket.gethostname()} {os.getpid()}")[:8], 16)
     if plan.sampler == "tpe":
         with _quietly():
             return optuna.samplers.TPESampler(seed=seed, constant_liar=True)

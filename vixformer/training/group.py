@@ -7,6 +7,7 @@ whatever the number of processes. The first one writes.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,11 @@ class Alone(Group):
 
     def __init__(self) -> None:
         self.size, self.rank, self.device, self.sharded = 1, 0, torch.device("cpu"), False
+
+
+def is_of_the_group(error: RuntimeError) -> bool:
+    """Whether the others are what is wrong, as far as its words tell; gloo's errors have no type of their own."""
+    return isinstance(error, dist.DistError) or re.search("gloo|nccl|connection|peer|broken pipe", str(error), re.IGNORECASE) is not None
 
 
 def here(tensor: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ from vixformer.results.files import write_json, write_text
 from vixformer.results.runs import BEST, HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.faults import NotFiniteError, first_not_finite
-from vixformer.training.group import Alone, Group, process_device, whole
+from vixformer.training.group import Alone, Group, is_of_the_group, process_device, whole
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.loggers import make_loggers
 from vixformer.training.observer import Observer, Stopped
@@ -185,7 +185,7 @@ class _Run:
                     self._save()
                 raise
             except RuntimeError as error:
-                if self.group.alone:
+                if self.group.alone or not is_of_the_group(error):
                     raise
                 self._save()  # of the last whole step: this one has not changed anything
                 raise ValueError(self.group.lost(error, self.folder)) from None
