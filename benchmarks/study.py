@@ -26,7 +26,7 @@ from vixformer.search.space import read_space
 from vixformer.search.storage import open_storage
 
 EPOCHS = 10
-STEPS = (50, 200, 500)
+STEPS = (50, 150, 300)
 """Trials in the study."""
 WORKERS = 8
 
@@ -88,7 +88,7 @@ def measure(_: float) -> Sequence[str]:
                 lines.append(f"| {before} to {trials} | 1 | {said:.0f} | {spent:.0f} | {1e3 * took / count:.0f} | {count / took:.1f} |")
                 before = trials
             spawn = multiprocessing.get_context("spawn")
-            more = before + 400
+            more = before + 200
             workers = [spawn.Process(target=work, args=(server.address, out, more)) for _ in range(WORKERS)]
             for worker in workers:
                 worker.start()

@@ -21,6 +21,7 @@ from vixformer.measure.bench import Layers, Measured, Sizes, bench_attention, be
 from vixformer.measure.cost import bytes_kept, multiply_adds
 from vixformer.measure.crossover import FEWEST, MOST, WITHIN, Probe, _bisected, compared, crossover, median_interval
 from vixformer.measure.latency import Timing
+from vixformer.measure.memory import Job, peak_memory
 
 QUICK: dict[str, Any] = dict(dim=32, heads=2, seconds=0.01, memory=False)
 
@@ -237,3 +238,10 @@ def test_help_lists_the_options(args: list[str], capsys: pytest.CaptureFixture[s
         main([*args, "--help"])
     out = capsys.readouterr().out
     assert ("--against" if "bench" in args else "--budget-ms") in out
+
+
+def test_memory_of_a_layer_without_weights() -> None:
+    peaks = peak_memory([Job({"attention": "fourier", "dim": 64, "num_heads": 2, "num_tokens": 1024}, 16)])
+    if peaks is None:
+        pytest.skip("memory cannot be measured here")
+    assert peaks[0].train >= 16 * 1024 * 64 * 4

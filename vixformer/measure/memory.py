@@ -100,13 +100,17 @@ def _step(job: Job, batch: int, device: str, training: bool) -> None:
         with torch.inference_mode(), lower:
             model(images)
         return
-    optimizer = torch.optim.AdamW(model.parameters())
+    images.requires_grad_(images.dim() == 3)  # as inside a model: and a layer may have no weights
+    weights = list(model.parameters())
+    optimizer = torch.optim.AdamW(weights) if weights else None
     for _ in range(2):  # the second step has the moments of the first
         with lower:
             scores = model(images)
         (F.cross_entropy(scores.float(), labels) if images.dim() == 4 else scores.float().square().mean()).backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        images.grad = None
+        if optimizer is not None:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
 
 
 def _built(options: dict[str, Any], batch: int) -> tuple[Any, torch.Tensor]:
