@@ -51,13 +51,18 @@ def test_crossover(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypat
     from vixformer.measure import crossover
 
     monkeypatch.setattr(crossover, "MOST", 64)  # so that it takes a second
-    figures = tmp_path / "figures.json"
-    out = run(capsys, "bench", "crossover", "fourier", *QUICK, "--patch", "8", "--json", str(figures))
+    figures, chart = tmp_path / "figures.json", tmp_path / "chart.json"
+    quick = [word for word in QUICK if word != "--no-memory"]
+    out = run(capsys, "bench", "crossover", "fourier", *quick, "--patch", "8", "--json", str(figures), "--chart", str(chart))
     assert "image, patches of 8" in out
     assert "torch's scaled_dot_product_attention" in out
     (found,) = json.loads(figures.read_text())["crossings"]
     assert found["probes"][0]["tokens"] == 16
-    assert "Against nystrom, inference" in run(capsys, "bench", "crossover", "fourier", *QUICK, "--against", "nystrom")
+    assert "Against nystrom, inference" in run(capsys, "bench", "crossover", "fourier", *quick, "--against", "nystrom")
+    drawn = json.loads(chart.read_text())["data"]["values"]
+    shown = {(row["attention"], row["tokens"]): row["microseconds a token"] for row in drawn}
+    assert shown["fourier", 16] == found["probes"][0]["this_us"]
+    assert shown["torch's scaled_dot_product_attention", 16] == found["probes"][0]["exact_us"]
 
 
 def test_advise(capsys: pytest.CaptureFixture[str]) -> None:

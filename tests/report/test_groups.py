@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import ATTENTIONS, RELU
 from vixformer.attention.layout import parse
 from vixformer.report.figures import all_figures
+from vixformer.report.figures.costs import _name
 from vixformer.results.groups import Layout, layout_of, read_groups
 from vixformer.results.runs import spread
 
@@ -54,3 +55,14 @@ def _values(spec: Any) -> list[dict[str, Any]]:
         found = spec["values"] if isinstance(spec.get("values"), list) else []
         return found + [row for value in spec.values() for row in _values(value)]
     return [row for item in spec for row in _values(item)] if isinstance(spec, list) else []
+
+
+def test_names_in_a_chart_do_not_lie_over_one_another() -> None:
+    rows = [
+        {"model": "a-rather-long-name", "cost": 10.0, "top1": 50.0, "front": True},
+        {"model": "another-long-name", "cost": 10.4, "top1": 50.1, "front": True},
+        {"model": "far", "cost": 90.0, "top1": 70.0, "front": True},
+        {"model": "beaten", "cost": 95.0, "top1": 20.0, "front": False},
+    ]
+    _name(rows)
+    assert [row["named"] for row in rows] == [False, True, True, False]

@@ -28,7 +28,8 @@ def time_against_tokens(rows: Sequence[dict[str, Any]], title: str) -> Any:
         y=alt.Y("microseconds a token:Q", scale=alt.Scale(type="log")),
         color=alt.Color("attention:N", sort=names, title=None, legend=alt.Legend(labelLimit=300)),
     )
-    return (base.mark_line() + base.mark_point(filled=True)).properties(width=520, height=280, title=title)
+    room = {"left": 5, "top": 5, "bottom": 5, "right": 45}  # for a legend in a wider font than the one it was measured in
+    return (base.mark_line() + base.mark_point(filled=True)).properties(width=520, height=280, title=title, padding=room)
 
 
 def bars(rows: Sequence[dict[str, Any]], value: str, title: str) -> Any:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import altair as alt
 
 from vixformer.report.figures.base import Figure, figure, inline, sized
 from vixformer.results.groups import Group
+
+WIDTH, HEIGHT, LETTER = 420, 250, (6, 14)
+"""About how many pixels a chart and a letter of its names take."""
 
 
 def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure | None:
@@ -35,15 +40,37 @@ def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure 
     bars = base.mark_rule().encode(y=alt.Y("low:Q", title="test top-1, %"), y2="high:Q")
     for row in rows:
         row["front"] = not any(o["cost"] <= row["cost"] and o["top1"] >= row["top1"] and o is not row for o in rows)
+    _name(rows)
     line = base.transform_filter("datum.front").mark_line(strokeDash=[4, 3], opacity=0.7)
     line = line.encode(y="top1:Q", color=alt.value("gray"), order="cost:Q")
-    names = base.transform_filter("datum.front").mark_text(align="left", dx=7, dy=-7, fontSize=10)
+    names = base.transform_filter("datum.named").mark_text(align="left", dx=7, dy=-7, fontSize=10)
     names = names.encode(y="top1:Q", text="model:N", color=alt.value("gray"))
     says = (
         "Mean over seeds; bars are one standard deviation, none where there is one seed. "
-        "Named, and joined by the dashed line, is what nothing else beats in both."
+        "Joined by the dashed line, and named where there is room, is what nothing else beats in both."
     )
     return Figure(f"pareto-{name}", f"Accuracy against {axis}", sized(bars + points + line + names), says)
+
+
+def _name(rows: Sequence[dict[str, Any]]) -> None:
+    """Of the front, from the best down, as many as have room: names over one another can be read by nobody."""
+
+    def places(key: str, change: Callable[[float], float], size: int) -> dict[int, float]:
+        values = [change(row[key]) for row in rows]
+        span = max(values) - min(values) or 1.0
+        return {id(row): size * (value - min(values)) / span for row, value in zip(rows, values, strict=True)}
+
+    x, y = places("cost", math.log, WIDTH), places("top1", float, HEIGHT)
+    named: list[dict[str, Any]] = []
+    for row in sorted(rows, key=lambda row: -row["top1"]):
+        apart = all(
+            abs(y[id(row)] - y[id(other)]) > LETTER[1]
+            or x[id(row)] + LETTER[0] * len(row["model"]) < x[id(other)]
+            or x[id(other)] + LETTER[0] * len(other["model"]) < x[id(row)]
+            for other in named
+        )
+        row["named"] = row["front"] and apart
+        named += [row] if row["named"] else []
 
 
 @figure
