@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
@@ -78,14 +79,25 @@ def checked(config: type[T], values: Mapping[str, Any], where: str) -> T:
             raise ValueError(unknown(f"option of {where}", key, names))
         _check_number(config, key, values[key], where)
     try:
-        return TypeAdapter(config).validate_python(dict(values))
+        return _adapter(config).validate_python(dict(values))
     except ValidationError as error:
         raise ValueError(f"{where}: {_sentence(error)}") from None
 
 
+@functools.cache
+def _hints(config: type) -> dict[str, Any]:
+    return get_type_hints(config)
+
+
+@functools.cache
+def _adapter(config: type) -> TypeAdapter[Any]:
+    """Made once: that takes milliseconds, and a report checks a thousand configurations."""
+    return TypeAdapter(config)
+
+
 def _check_number(config: type, key: str, value: Any, where: str) -> None:
     """Refuse what pydantic would take for a number: true is no 1, and nothing here is infinite."""
-    if isinstance(value, bool) and not _takes_bool(get_type_hints(config)[key]):
+    if isinstance(value, bool) and not _takes_bool(_hints(config)[key]):
         raise ValueError(f"{where}: {key} must not be {str(value).lower()}, which is no number or word")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{where}: {key} must be a finite number, not {value}")

@@ -65,7 +65,8 @@ class Report:
             "sentences": sentences(self.groups),
             "sections": [name for name in SECTIONS if name != "Overview"],
             "figures": [
-                {**self._told(f), "spec": {key: value for key, value in f.chart.to_dict().items() if key != "config"}} for f in self.figures
+                {**self._told(f), "spec": {key: value for key, value in f.chart.to_dict(validate=False).items() if key != "config"}}
+                for f in self.figures
             ],
             "pictures": [{**self._told(p), "uri": p.uri()} for p in self.pictures],
             "reports": self._reports(),

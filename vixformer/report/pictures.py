@@ -33,7 +33,7 @@ class Picture:
 
     def png(self) -> bytes:
         file = io.BytesIO()
-        self.image.save(file, "PNG", optimize=True)
+        self.image.save(file, "PNG")
         return file.getvalue()
 
     def uri(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
+from altair.utils.schemapi import debug_mode
 
 from vixformer.results.groups import Group
 
@@ -38,7 +39,8 @@ def all_figures(groups: Sequence[Group]) -> list[Figure]:
     sets = list(dict.fromkeys(group.data for group in groups))
     for make in FIGURES:
         for data in sets:
-            one = make([group for group in groups if group.data == data])
+            with debug_mode(False):  # which checks every part against the schema once more: tests do, and it takes seconds
+                one = make([group for group in groups if group.data == data])
             if one is not None:
                 found.append(one if len(sets) == 1 else replace(one, name=f"{one.name}-{data}", title=f"{one.title}, {data}"))
     return found
