@@ -19,7 +19,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "train": ("train.train", "RECIPE [--train.epochs 3 ...] [--out DIR] | --resume RUN", "train one recipe, by name or from a JSON file"),
     "search": (
         "search.search_command",
-        "RECIPE --space SPACE --trials N [--sampler tpe --pruner median --metric val_top1 --minimize inference_ms --folds 5 --storage URL]",
+        "RECIPE --space SPACE --trials N [--sampler tpe|grid|random] [--pruner median|hyperband|none] [--metric val_top1] "
+        "[--minimize inference_ms] [--folds 5] [--epochs E] [--seed 0] [--study NAME] [--storage URL] [--heartbeat 30] [--out DIR]",
         "try settings of a recipe, on as many machines as there are",
     ),
     "convert": (
@@ -81,7 +82,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             if args[1:2] in (["--help"], ["-h"]):
                 print(f"vix {args[0]} {takes}\n{what}")
             if args[1:2] in (["--help"], ["-h"]) and args[0] not in LISTED:
-                print('"vix train quick/exact --help" lists the options of a recipe, which compare takes too.')
+                if args[0] in ("train", "compare", "search"):
+                    print('"vix train quick/exact --help" lists the options of a recipe, which compare and search take too.')
             else:
                 module, _, function = where.partition(".")
                 getattr(importlib.import_module(f"vixformer.commands.{module}"), function)(args[1:])
