@@ -25,11 +25,12 @@ async function refresh() {
 
 // --- try it
 
-let picture = null, asked = 0;
+let picture = null, asked = 0, attentions = {};
 const state = (text, bad = false) => { byId("try-state").textContent = text; byId("try-state").className = bad ? "error" : "quiet"; };
 
 async function listModels() {
   const models = await (await fetch("api/models")).json();
+  attentions = Object.fromEntries(models.map((m) => [m.name, m.attention]));
   byId("try").hidden = models.length === 0;
   byId("try-none").hidden = models.length > 0;
   const chosen = new Set([...document.querySelectorAll("#models input:checked")].map((box) => box.value));
@@ -94,6 +95,7 @@ async function question() {
 function show(found) {
   byId("answers").replaceChildren(...found.answers.map((answer) => make("div", { className: "card" },
     make("h3", { textContent: answer.model.replace(/-[0-9a-f]{12}$/, "") }),
+    make("p", { className: "quiet", textContent: attentions[answer.model] ?? "" }),
     ...answer.top.map((guess) => make("div", { className: "guess" },
       make("span", { textContent: guess.label }), make("span", { textContent: `${(100 * guess.probability).toFixed(1)} %` }),
       make("i", { style: `width:${100 * guess.probability}%`, attributes: { "aria-hidden": "true" } }))),
