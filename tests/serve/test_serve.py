@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import socket
 import threading
@@ -30,6 +31,8 @@ from vixformer.training.parts import load_parts
 
 EXACT, RELU = "softmax", "performer(kernel=relu, features=16)"
 
+get = functools.partial(httpx.get, timeout=60)  # other tests may have the cores
+
 
 @dataclass(frozen=True)
 class Served:
@@ -55,7 +58,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     while not server.started:
         time.sleep(0.02)
     url = f"http://127.0.0.1:{port}"
-    yield Served(url, folder, [m["name"] for m in httpx.get(f"{url}/api/models").json()])
+    yield Served(url, folder, [m["name"] for m in get(f"{url}/api/models").json()])
     server.should_exit = True
     thread.join(10)
 
@@ -129,13 +132,13 @@ def test_bad_requests_get_a_sentence(served: Served, data: bytes, kind: str, que
 
 
 def test_other_addresses(served: Served) -> None:
-    assert httpx.get(f"{served.url}/nothing").json()["detail"].startswith("there is nothing at this address")
-    reply = httpx.get(f"{served.url}/api/predict")
+    assert get(f"{served.url}/nothing").json()["detail"].startswith("there is nothing at this address")
+    reply = get(f"{served.url}/api/predict")
     assert reply.status_code == 405
     assert reply.headers["allow"] == "POST"
-    assert httpx.get(f"{served.url}/", headers={"Host": "evil.example"}).status_code == 400  # a name that was made to point here
-    assert "default-src 'none'" in httpx.get(f"{served.url}/").headers["content-security-policy"]
-    assert httpx.get(f"{served.url}/openapi.json").json()["paths"].keys() == {"/api/version", "/api/report", "/api/models", "/api/predict"}
+    assert get(f"{served.url}/", headers={"Host": "evil.example"}).status_code == 400  # a name that was made to point here
+    assert "default-src 'none'" in get(f"{served.url}/").headers["content-security-policy"]
+    assert get(f"{served.url}/openapi.json").json()["paths"].keys() == {"/api/version", "/api/report", "/api/models", "/api/predict"}
 
 
 def test_models_are_put_away_when_memory_runs_out(served: Served) -> None:
