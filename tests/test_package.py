@@ -95,7 +95,7 @@ print(json.dumps(found))
 
 
 def _photos(folder: Path) -> None:
-    """Coats, trousers and bags, as JPEG files of the size that the tutorial asks for."""
+    """Clothes of the first classes, as files in a folder a class."""
     source = FashionMini(folder)
     parts: tuple[tuple[Part, int], ...] = (("train", PER_CLASS), ("test", TEST_PER_CLASS))
     for part, count in parts:

@@ -73,8 +73,7 @@ def advise(question: Question, watch: Callable[[str], None] = lambda _: None) ->
         raise ValueError(f"--memory cannot be measured on {question.device} here: leave it out")
     limited = question.budget_ms is not None or question.memory is not None
     keeping = [m for m in others if _keeps(question, m)]
-    nearest = min(others, key=lambda m: _excess(question, m), default=exact) if limited else next(iter(others), exact)
-    best = next(iter(keeping), nearest) if limited else nearest
+    best = next(iter(keeping), min(others, key=lambda m: _excess(question, m), default=exact))
     if limited and not _keeps(question, exact) and keeping:
         count = _fewest(question, exact, best)
         if count < question.depth:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import re
 import socket
@@ -15,86 +13,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from vixformer.config import Recipe
-from vixformer.registry import unknown
 from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
-from vixformer.search.space import Choice, Range, Space
+from vixformer.search.plan import METRICS, Plan, fingerprint
+from vixformer.search.space import Choice, Range
 from vixformer.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer, Stopped
 
-METRICS: dict[str, tuple[str, Literal["maximize", "minimize"]]] = {
-    "val_top1": ("val_top1", "maximize"),
-    "val_loss": ("val_loss", "minimize"),
-    "inference_ms": ("inference_ms_min", "minimize"),
-    "memory": ("peak_train_mb", "minimize"),
-    "train_seconds": ("train_seconds", "minimize"),
-    "parameters": ("parameters", "minimize"),
-    "multiply_adds": ("multiply_adds", "minimize"),
-    "kept_bytes": ("kept_bytes", "minimize"),
-}
-"""What can be asked for: where a summary has it, and which way is better. Never the test set."""
-MEASURED = ("inference_ms", "memory")
-"""Of these, what a run has only with `train.measure`."""
 OPENING = 60.0
 """Seconds after which whoever began a study and did not finish that is taken for dead."""
 WAIT = 2.0
 """Seconds between looks at what other workers do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What is searched, and how. Workers that share a study have the same plan."""
-
-    name: str
-    recipe: Recipe
-    space: Space
-    trials: int | None = None
-    """Left out with a grid: all of it."""
-    sampler: Literal["tpe", "grid", "random"] = "tpe"
-    pruner: Literal["median", "hyperband", "none"] = "median"
-    metric: str = "val_top1"
-    minimize: str | None = None
-    """A second objective."""
-    folds: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for metric in (self.metric, *([self.minimize] if self.minimize else [])):
-            if metric not in METRICS:
-                raise ValueError(unknown("metric", metric, METRICS))
-        if self.minimize is not None and METRICS[self.minimize][1] != "minimize":
-            raise ValueError(f"--minimize takes what is better when it is less, not {self.minimize}")
-        if self.trials is None and self.sampler != "grid":
-            raise ValueError(f"how many trials? give --trials; only a grid has an end, and the sampler is {self.sampler}")
-        unmeasured = [metric for metric in self.metrics if metric in MEASURED]
-        if unmeasured and not self.recipe.train.measure:
-            raise ValueError(f"{unmeasured[0]} is measured after training, and train.measure is off: leave --train.no-measure out")
-        self.space.check(self.recipe)
-
-    @property
-    def metrics(self) -> list[str]:
-        return [self.metric, *([self.minimize] if self.minimize else [])]
-
-    @property
-    def depth(self) -> int:
-        """Layers to choose attention for."""
-        model: Any = self.recipe.model
-        return sum(depths) if (depths := getattr(model, "depths", None)) else getattr(model, "depth", 0)
-
-    @property
-    def wanted(self) -> int:
-        size = self.space.size(self.depth)
-        return int(min(self.trials or size, size)) if self.sampler == "grid" else int(self.trials or 0)
-
-    def facts(self) -> dict[str, Any]:
-        """What makes a study this one."""
-        recipe = self.recipe.to_dict()
-        recipe["data"].pop("root")
-        said = repr((self.space, self.sampler, self.metrics, self.folds))
-        return {"recipe": _digest(json.dumps(recipe, sort_keys=True)), "plan": _digest(said)}
 
 
 @dataclass(frozen=True)
@@ -375,7 +307,7 @@ def _sampler(plan: Plan, alone: bool) -> Any:
     """Who begins a study draws from its seed. Who joins it draws from another: the same one would have them all try the same."""
     import optuna
 
-    seed = plan.seed if alone else int(_digest(f"{plan.seed} {socket.gethostname()} {os.getpid()}")[:8], 16)
+    seed = plan.seed if alone else int(fingerprint(f"{plan.seed} {socket.gethostname()} {os.getpid()}")[:8], 16)
     if plan.sampler == "tpe":
         with _quietly():
             return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
@@ -405,10 +337,6 @@ def _quietly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         yield
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def described(params: Mapping[str, Any]) -> str:
