@@ -11,7 +11,8 @@ from tests.conftest import ATTENTIONS, RELU
 from vixformer.attention.layout import parse
 from vixformer.report.figures import all_figures
 from vixformer.report.figures.costs import _name
-from vixformer.results.groups import Layout, layout_of, read_groups
+from vixformer.report.sentences import sentences
+from vixformer.results.groups import Layout, differing, layout_of, read_groups, twin
 from vixformer.results.runs import spread
 
 
@@ -58,11 +59,37 @@ def _values(spec: Any) -> list[dict[str, Any]]:
 
 
 def test_names_in_a_chart_do_not_lie_over_one_another() -> None:
-    rows = [
-        {"model": "a-rather-long-name", "cost": 10.0, "top1": 50.0, "front": True},
-        {"model": "another-long-name", "cost": 10.4, "top1": 50.1, "front": True},
-        {"model": "far", "cost": 90.0, "top1": 70.0, "front": True},
-        {"model": "beaten", "cost": 95.0, "top1": 20.0, "front": False},
+    said: list[tuple[str, float, float, bool]] = [
+        ("a-rather-long-name", 10.0, 50.0, True),
+        ("another-long-name", 10.4, 50.1, True),
+        ("far", 90.0, 70.0, True),
+        ("beaten", 95.0, 20.0, False),
     ]
+    rows: list[dict[str, Any]] = [{"model": m, "cost": c, "top1": t, "low": t, "high": t, "front": f} for m, c, t, f in said]
     _name(rows)
-    assert [row["named"] for row in rows] == [False, True, True, False]
+    assert [row["named"] for row in rows] == ["none", "left", "right", "none"]  # "far" would leave the chart on its right
+
+
+KEPT = Path("docs/results/runs")
+
+
+def test_runs_are_found_however_deep_and_named_by_their_folders() -> None:
+    groups = {g.name: g for g in read_groups([KEPT / "hybrid", KEPT / "fast-attention/exp1/vit"])}
+    assert [run.recipe.train.seed for run in groups["mnist/first-relu-64"].runs] == [42, 43, 44]
+    assert [run.recipe.train.seed for run in groups["vit"].runs] == [0, 1]
+    assert [g.name for g in read_groups([KEPT / "hybrid/mnist/first-relu-64/seed43"])] == ["first-relu-64"]
+
+
+def test_only_recipes_that_differ_in_attention_alone_share_a_figure_of_layouts() -> None:
+    groups = read_groups([KEPT])
+    figures = {f.name: f for f in all_figures(groups)}
+    for data in ("cifar10", "mnist"):
+        shown = _values(figures[f"kernels-hybrid-{data}"].chart.to_dict())
+        assert shown
+        assert {row["model"].rpartition("/")[0] for row in shown} == {f"hybrid/{data}"}
+    by_name = {g.name: g for g in groups}
+    vin, vip = by_name["xformers/cifar10/vin"], by_name["xformers/cifar10/vip"]
+    exact = by_name["xformers/cifar10/vit"]
+    assert (twin(vin, groups), twin(vip, groups)) == (exact, exact)  # and not hybrid-vit, whose stem differs
+    assert (differing(vin, exact), differing(vip, exact)) == ([], ["qkv_bias"])
+    assert "xformers/cifar10/vit (which differs in qkv_bias too)" in str(sentences([vip, exact]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from vixformer.results.groups import Group, Layout, twin
+from vixformer.results.groups import Group, Layout, differing, twin
 from vixformer.results.statistics import Difference, a_seed, difference
 
 PLACES = {"all": "everywhere", "alternate": "in every other layer", "first": "in the first half", "last": "in the second half"}
@@ -101,4 +101,9 @@ def _against_exact(groups: list[Group]) -> list[str]:
     pairs = [(group, exact) for group in groups if not group.exact and (exact := twin(group, groups)) is not None]
     if len(pairs) > MOST_PAIRS:
         return []
-    return [line for group, exact in pairs for line in compared([group], [exact], group.name, exact.name)]
+    return [line for group, exact in pairs for line in compared([group], [exact], group.name, _beside(group, exact))]
+
+
+def _beside(group: Group, exact: Group) -> str:
+    others = differing(group, exact)
+    return f"{exact.name} (which differs in {', '.join(others)} too)" if others else exact.name

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from vixformer.attention.performer import Performer
 from vixformer.attention.softmax import Softmax
 from vixformer.results.runs import RECIPE, Run, Spread, read_run, spread
 
-UNIQUE = re.compile(r"-seed\d+(-fold\d+)?-[0-9a-f]{12}$")
+UNIQUE = re.compile(r"(^|[-/])seed\d+(-fold\d+)?(-[0-9a-f]{12})?$")
 LAYOUTS = ("standard", "all", "alternate", "first", "last")
 
 
@@ -110,24 +111,31 @@ class Found:
 
 
 def find_runs(folders: Iterable[Path]) -> Found:
-    """In these folders, or these runs themselves. One that is damaged does not hide the others."""
-    runs, damaged = [], []
+    """In these folders, however deep, or these runs themselves. One that is damaged does not hide the others."""
+    runs, damaged, names = [], [], {}
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"{folder} is not there: give run folders, or folders of them")
-        for path in [folder / RECIPE] if (folder / RECIPE).exists() else sorted(folder.glob(f"*/{RECIPE}")):
+        for path in sorted(folder.rglob(RECIPE)):
             try:
-                runs.append(read_run(path.parent))
+                runs.append(run := read_run(path.parent))
+                names[run.folder] = _name(run.folder, folder)
             except ValueError as error:
                 damaged.append(str(error))
     found: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         if run.summary is not None:
-            found.setdefault((UNIQUE.sub("", run.folder.name), _alike(run)), []).append(run)
-    names = [name for name, _ in found]
-    labels = {key: key[0] if names.count(key[0]) == 1 else f"{key[0]} ({_what(group[0])})" for key, group in found.items()}
+            found.setdefault((names[run.folder], _alike(run)), []).append(run)
+    shared = [name for name, _ in found]
+    labels = {key: key[0] if shared.count(key[0]) == 1 else f"{key[0]} ({_what(group[0])})" for key, group in found.items()}
     groups = [Group(labels[key], tuple(sorted(group, key=lambda run: run.recipe.train.seed))) for key, group in found.items()]
     return Found(sorted(groups, key=lambda group: group.name), [run for run in runs if run.summary is None], damaged)
+
+
+def _name(run: Path, folder: Path) -> str:
+    """NAME of NAME-seed0-0123456789ab, and A/NAME of A/NAME/seed0, as kept runs lie."""
+    name, inside = UNIQUE.sub("", run.absolute().name), run.relative_to(folder).parent.as_posix()
+    return name or (inside if inside != "." else run.absolute().parent.name)
 
 
 def read_groups(folders: Iterable[Path]) -> list[Group]:
@@ -158,18 +166,35 @@ def _what(run: Run) -> str:
 
 
 def twin(group: Group, groups: Sequence[Group]) -> Group | None:
-    """The exact attention to compare with: of the same recipe in all else if there is one, else of the same data and backbone."""
-    exact = [g for g in groups if g.exact and g.data == group.data]
-    alike = [g for g in exact if _but_attention(g) == _but_attention(group)]
-    same = [g for g in exact if type(g.runs[0].recipe.model) is type(group.runs[0].recipe.model)]
-    return next(iter([*alike, *same]), None)
+    """The exact attention to compare with: of the same protocol and backbone, and of these the one whose recipe differs in least else."""
+    same = [g for g in groups if g.exact and g.protocol == group.protocol and type(_model(g)) is type(_model(group))]
+    return min(same, key=lambda g: len(differing(group, g)), default=None)
+
+
+def differing(a: Group, b: Group) -> list[str]:
+    """Fields of their recipes in which they differ, but for attention and what is of a single run."""
+    ours, theirs = _but_attention(a), _but_attention(b)
+    return [key.split(".")[1] for key in ours if ours[key] != theirs.get(key)]
+
+
+def comparable(groups: Iterable[Group]) -> dict[str, list[Group]]:
+    """Sets whose recipes differ in attention alone, by what the names in a set have in common."""
+    sets: dict[str, list[Group]] = {}
+    for group in groups:
+        sets.setdefault(json.dumps(_but_attention(group)), []).append(group)
+    named: dict[str, list[Group]] = {}
+    for some in sets.values():
+        words = zip(*(re.split("[/-]", group.name) for group in some), strict=False)
+        name = "-".join(word[0] for word in takewhile(lambda word: len(set(word)) == 1, words)) or some[0].data
+        named[name if name not in named else f"{name}-{len(named)}"] = some
+    return named
 
 
 def _but_attention(group: Group) -> dict[str, Any]:
-    values = group.runs[0].recipe.to_dict()
-    values["model"].pop("attention")
-    for key in ("seed", "weights", "distill"):
-        values["train"].pop(key)
-    for key in ("fold", "root"):
-        values["data"].pop(key)
-    return values
+    own = {"attention", "seed", "weights", "distill", "fold", "root"}
+    recipe = group.runs[0].recipe.to_dict()
+    return {f"{part}.{key}": value for part, values in recipe.items() for key, value in values.items() if key not in own}
+
+
+def _model(group: Group) -> Any:
+    return group.runs[0].recipe.model

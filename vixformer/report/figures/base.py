@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 from altair.utils.schemapi import debug_mode
 
-from vixformer.results.groups import Group
+from vixformer.results.groups import Group, comparable
 
 WIDTH, HEIGHT = 460, 260
 
@@ -25,24 +25,34 @@ class Figure:
 
 
 Maker = Callable[[Sequence[Group]], "Figure | None"]
-FIGURES: list[Maker] = []
+Split = Callable[[Sequence[Group]], dict[str, list[Group]]]
+FIGURES: list[tuple[Maker, Split]] = []
 
 
-def figure(make: Maker) -> Maker:
-    FIGURES.append(make)
+def a_data_set(groups: Sequence[Group]) -> dict[str, list[Group]]:
+    """Accuracies on different images have nothing to do on one axis."""
+    return {data: [group for group in groups if group.data == data] for data in dict.fromkeys(group.data for group in groups)}
+
+
+def figure(make: Maker, split: Split = a_data_set) -> Maker:
+    FIGURES.append((make, split))
     return make
 
 
+def figure_of_alike(make: Maker) -> Maker:
+    """Of recipes that differ in attention alone: where the figure is about what attention does."""
+    return figure(make, comparable)
+
+
 def all_figures(groups: Sequence[Group]) -> list[Figure]:
-    """A figure a data set: accuracies on different images have nothing to do on one axis."""
     found: list[Figure] = []
-    sets = list(dict.fromkeys(group.data for group in groups))
-    for make in FIGURES:
-        for data in sets:
-            with debug_mode(False):  # which checks every part against the schema once more: tests do, and it takes seconds
-                one = make([group for group in groups if group.data == data])
-            if one is not None:
-                found.append(one if len(sets) == 1 else replace(one, name=f"{one.name}-{data}", title=f"{one.title}, {data}"))
+    for make, split in FIGURES:
+        with debug_mode(False):  # which checks every part against the schema once more: tests do, and it takes seconds
+            made = {label: one for label, some in split(groups).items() if (one := make(some)) is not None}
+        several = len(made) > 1
+        found += [
+            replace(one, name=f"{one.name}-{label}", title=f"{one.title}, {label}") if several else one for label, one in made.items()
+        ]
     return found
 
 

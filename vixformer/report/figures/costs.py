@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -43,34 +43,38 @@ def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure 
     _name(rows)
     line = base.transform_filter("datum.front").mark_line(strokeDash=[4, 3], opacity=0.7)
     line = line.encode(y="top1:Q", color=alt.value("gray"), order="cost:Q")
-    names = base.transform_filter("datum.named").mark_text(align="left", dx=7, dy=-7, fontSize=10)
-    names = names.encode(y="top1:Q", text="model:N", color=alt.value("gray"))
+    names = [
+        base.transform_filter(f"datum.named == '{side}'").mark_text(align=side, dx=dx, dy=-7, fontSize=10).encode(
+            y="top1:Q", text="model:N", color=alt.value("gray")
+        )
+        for side, dx in (("left", 7), ("right", -7)) if any(row["named"] == side for row in rows)
+    ]  # fmt: skip
     says = (
         "Mean over seeds; bars are one standard deviation, none where there is one seed. "
         "Joined by the dashed line, and named where there is room, is what nothing else beats in both."
     )
-    return Figure(f"pareto-{name}", f"Accuracy against {axis}", sized(bars + points + line + names), says)
+    return Figure(f"pareto-{name}", f"Accuracy against {axis}", sized(alt.layer(bars, points, line, *names)), says)
 
 
 def _name(rows: Sequence[dict[str, Any]]) -> None:
-    """Of the front, from the best down, as many as have room: names over one another can be read by nobody."""
+    """Of the front, from the best down, as many as have room: names over one another can be read by nobody.
 
-    def places(key: str, change: Callable[[float], float], size: int) -> dict[int, float]:
-        values = [change(row[key]) for row in rows]
-        span = max(values) - min(values) or 1.0
-        return {id(row): size * (value - min(values)) / span for row, value in zip(rows, values, strict=True)}
-
-    x, y = places("cost", math.log, WIDTH), places("top1", float, HEIGHT)
-    named: list[dict[str, Any]] = []
+    `named` becomes the side on which a name begins, or none.
+    """
+    left, right = (f(math.log(row["cost"]) for row in rows) for f in (min, max))
+    bottom, top = min(row["low"] for row in rows), max(row["high"] for row in rows)
+    taken: list[tuple[float, float, float]] = []
     for row in sorted(rows, key=lambda row: -row["top1"]):
-        apart = all(
-            abs(y[id(row)] - y[id(other)]) > LETTER[1]
-            or x[id(row)] + LETTER[0] * len(row["model"]) < x[id(other)]
-            or x[id(other)] + LETTER[0] * len(other["model"]) < x[id(row)]
-            for other in named
-        )
-        row["named"] = row["front"] and apart
-        named += [row] if row["named"] else []
+        x = WIDTH * (math.log(row["cost"]) - left) / (right - left or 1.0)
+        y = HEIGHT * (row["top1"] - bottom) / (top - bottom or 1.0)
+        row["named"] = "none"
+        for side, begin in (("left", x), ("right", x - LETTER[0] * len(row["model"]))):
+            end = begin + LETTER[0] * len(row["model"])
+            apart = all(abs(y - height) > LETTER[1] or end < start or stop < begin for start, stop, height in taken)
+            if row["front"] and apart and begin >= -LETTER[0] and end <= WIDTH + LETTER[0]:
+                row["named"] = side
+                taken.append((begin, end, y))
+                break
 
 
 @figure

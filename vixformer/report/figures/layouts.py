@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
-from vixformer.report.figures.base import Figure, figure, inline, sized
+from vixformer.report.figures.base import Figure, figure_of_alike, inline, sized
 from vixformer.results.groups import LAYOUTS, Group
 
 KERNELS = ("relu", "softmax")
+FEATURES = re.compile(r"features=\d+")
 
 
 def _placed(groups: Sequence[Group]) -> list[dict[str, Any]]:
@@ -25,6 +27,7 @@ def _placed(groups: Sequence[Group]) -> list[dict[str, Any]]:
         rows.append(
             {"model": group.name, "layout": layout.place,
              "kernel": layout.kernel or "exact", "features": layout.features,
+             "series": f"{FEATURES.sub('', group.attention)} {group.runs[0].recipe.train.weights is not None}",
              "top1": top1.mean, "low": top1.mean - (top1.sd or 0), "high": top1.mean + (top1.sd or 0), "seeds": top1.count,
              "train": statistics.fmean(train) if train else None, "seconds": seconds.mean if seconds else None,
              "inference": inference.mean if inference else None}
@@ -37,7 +40,7 @@ def _several_layouts(groups: Sequence[Group]) -> list[dict[str, Any]]:
     return rows if len({row["layout"] for row in rows}) > 2 else []
 
 
-@figure
+@figure_of_alike
 def layouts(groups: Sequence[Group]) -> Figure | None:
     rows = []
     placed = _several_layouts(groups)
@@ -60,7 +63,7 @@ def layouts(groups: Sequence[Group]) -> Figure | None:
     return Figure("layouts", "Layouts over depth", sized(reach + middle), says)
 
 
-@figure
+@figure_of_alike
 def best_layouts(groups: Sequence[Group]) -> Figure | None:
     placed = _several_layouts(groups)
     rows = []
@@ -87,7 +90,7 @@ def best_layouts(groups: Sequence[Group]) -> Figure | None:
     return Figure("best-layouts", "The best of each layout", sized(bars + errors + line), says)
 
 
-@figure
+@figure_of_alike
 def kernels(groups: Sequence[Group]) -> Figure | None:
     rows = [row for row in _several_layouts(groups) if row["kernel"] in KERNELS]
     if len({row["kernel"] for row in rows}) < 2:
@@ -107,30 +110,33 @@ def kernels(groups: Sequence[Group]) -> Figure | None:
 def _against_features(groups: Sequence[Group], keys: dict[str, str], name: str, title: str, axis: str, says: str) -> Figure | None:
     placed = [row for row in _placed(groups) if row["features"] is not None]
     rows = [
-        {**{k: row[k] for k in ("model", "layout", "kernel", "features", "seeds")}, "of": what, "value": row[key],
+        {**{k: row[k] for k in ("model", "layout", "kernel", "features", "series", "seeds")}, "of": what, "value": row[key],
          "low": row["low"] if key == "top1" else row[key], "high": row["high"] if key == "top1" else row[key]}
         for row in placed for key, what in keys.items() if row[key] is not None
     ]  # fmt: skip
     if len({row["features"] for row in rows}) < 2:
         return None
+    stroke = alt.Legend(symbolType="stroke", symbolSize=300)
     base = alt.Chart(inline(rows)).encode(
         x=alt.X("features:Q", scale=alt.Scale(type="log", base=2), title="features", axis=alt.Axis(values=[2**i for i in range(3, 11)])),
-        color=alt.Color("layout:N", sort=list(LAYOUTS)), strokeDash=alt.StrokeDash("kernel:N", legend=alt.Legend(symbolType="stroke")),
+        color=alt.Color("layout:N", sort=list(LAYOUTS)),
         tooltip=["model:N", "of:N", alt.Tooltip("value:Q", format=".2f"), "seeds:Q"],
     )  # fmt: skip
-    line = base.mark_line(point=True).encode(y=alt.Y("value:Q", title=axis, scale=alt.Scale(zero=False)))
+    y = alt.Y("value:Q", title=axis, scale=alt.Scale(zero=False))
+    line = base.mark_line().encode(detail="series:N", strokeDash=alt.StrokeDash("kernel:N", legend=stroke), y=y)
+    points = base.mark_circle().encode(y=y)
     errors = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title=axis), y2="high:Q")
-    faceted = sized(line + errors, 220).facet(column=alt.Column("of:N", title=None)).resolve_scale(y="independent")
+    faceted = sized(line + points + errors, 220).facet(column=alt.Column("of:N", title=None)).resolve_scale(y="independent")
     return Figure(name, title, faceted, says)
 
 
-@figure
+@figure_of_alike
 def features(groups: Sequence[Group]) -> Figure | None:
     says = "Test with one standard deviation over seeds; training accuracy of the last epoch."
     return _against_features(groups, {"top1": "test", "train": "train"}, "features", "Accuracy against features", "top-1, %", says)
 
 
-@figure
+@figure_of_alike
 def times(groups: Sequence[Group]) -> Figure | None:
     keys = {"seconds": "training, s an epoch", "inference": "inference of a batch, ms"}
     return _against_features(

@@ -53,7 +53,7 @@ def curves(groups: Sequence[Group]) -> Figure | None:
     pick = alt.selection_point(fields=["model"], bind="legend")
     base = alt.Chart(inline(rows)).encode(
         x=alt.X("epoch:Q", axis=alt.Axis(tickMinStep=1)),
-        color=alt.Color("model:N", title=None, legend=alt.Legend(labelLimit=320, symbolLimit=60)),
+        color=alt.Color("model:N", title=None, legend=alt.Legend(labelLimit=320, symbolLimit=500)),
         opacity=alt.condition(pick, alt.value(1.0), alt.value(0.08)),
     )  # fmt: skip
     line = base.mark_line(point=True).encode(
