@@ -74,7 +74,7 @@ def test_the_tutorial_in_a_clean_environment(built: Path, tmp_path: Path) -> Non
     name = str(converted.parent.relative_to(tmp_path))
     vix(steps["export"], run=name)
     answers = run(programs / "vix", "predict", name, "photos/test", "--json", "--top", "1", cwd=tmp_path)
-    expected = {line["image"]: line["classes"][0]["class"] for line in map(json.loads, answers.splitlines())}
+    expected = {line["image"]: line["top"][0]["label"] for line in map(json.loads, answers.splitlines())}
     assert len(expected) == TEST_PER_CLASS * CLASSES
     script = """
 import json, sys

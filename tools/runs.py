@@ -23,7 +23,7 @@ from vixformer.config import Recipe
 from vixformer.measure.latency import interleaved
 from vixformer.measure.machine import machine
 from vixformer.results.files import write_json
-from vixformer.results.runs import HISTORY, RECIPE, SUMMARY, list_runs
+from vixformer.results.runs import HISTORY, RECIPE, SUMMARY, Run, list_runs
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.optim import make_optimizer
 from vixformer.training.parts import load_parts
@@ -58,19 +58,23 @@ def collect(folders: list[Path]) -> None:
     for run in (run for folder in folders for run in list_runs(folder) if run.summary is not None):
         name = next(n for n in list_recipes() if run.folder.name.startswith(n.replace("/", "-") + "-seed"))
         fold = "" if run.recipe.data.folds is None else f"-fold{run.recipe.data.fold}"
-        target = RESULTS / "runs" / name / f"seed{run.recipe.train.seed}{fold}"
-        target.mkdir(parents=True, exist_ok=True)
-        summary = dict(run.summary or {})
-        if len(summary["confusion"]) > 20:
-            del summary["confusion"]  # tens of thousands of numbers
-        recipe = replace(run.recipe, data=replace(run.recipe.data, root=None))
-        if recipe.train.weights is not None:  # the run's name, wherever it was
-            parent = Path(recipe.train.weights).name
-            recipe = replace(recipe, train=replace(recipe.train, weights=parent))
-            summary["conversion"] = {**summary["conversion"], "parent": parent}
-        write_json(target / SUMMARY, summary)
-        shutil.copy(run.folder / HISTORY, target)
-        (target / RECIPE).write_text(recipe.to_json())
+        keep(run, RESULTS / "runs" / name / f"seed{run.recipe.train.seed}{fold}")
+
+
+def keep(run: Run, target: Path) -> None:
+    """What is small of a run, without where its data and the run it began from were."""
+    target.mkdir(parents=True, exist_ok=True)
+    summary = dict(run.summary or {})
+    if len(summary["confusion"]) > 20:
+        del summary["confusion"]  # tens of thousands of numbers
+    recipe = replace(run.recipe, data=replace(run.recipe.data, root=None))
+    if recipe.train.weights is not None:
+        parent = Path(recipe.train.weights).name
+        recipe = replace(recipe, train=replace(recipe.train, weights=parent))
+        summary["conversion"] = {**summary["conversion"], "parent": parent}
+    write_json(target / SUMMARY, summary)
+    shutil.copy(run.folder / HISTORY, target)
+    (target / RECIPE).write_text(recipe.to_json())
 
 
 def measure_time(recipes: dict[str, Recipe], file: str, batch: int | None) -> None:

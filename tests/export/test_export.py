@@ -6,7 +6,6 @@ import io
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import torch
 from PIL import Image
 
 import vixformer as vix
+from benchmarks.export import BACKBONES, FORMS, differences, small
 from tests.data.test_pictures import encoded
 from vixformer.attention.kernels.base import Kernel
 from vixformer.cli import main
@@ -26,12 +26,6 @@ from vixformer.report.pictures import image_of
 from vixformer.results.predictor import Predictor
 
 SMALL = {"img_size": 16, "patch_size": 4, "num_classes": 10, "embed_dim": 32, "depth": 2, "num_heads": 4}
-PREPARE = Preprocessing(classes=tuple("abcdefghij"), channels=3, stored=(16, 16), size=(16, 16), mean=(0.5,), std=(0.25,))
-
-
-def exported(model: Any, forms: list[str], out: Path, prepare: Preprocessing = PREPARE) -> dict[str, float]:
-    found = export(Predictor(model.eval(), prepare), forms, out, None, dynamic_batch=True, batch=3, tested=0)
-    return {e.form: e.difference for e in found}
 
 
 def test_a_run_becomes_files_that_agree(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -59,40 +53,37 @@ def test_a_run_becomes_files_that_agree(runs: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("attention", ["nystrom(landmarks=4)", "fourier"])
 def test_mechanisms_become_onnx(attention: str, tmp_path: Path) -> None:
     """All of them with all backbones: `make test-slow`."""
-    found = exported(vix.create_model("vit", attention=attention, **SMALL), ["onnx", "torch"], tmp_path)
-    assert max(found.values()) <= 1e-4
+    assert max(differences(vix.create_model("vit", attention=attention, **SMALL), FORMS, tmp_path).values()) <= 1e-4
 
 
 def test_resizing_goes_with_the_model(tmp_path: Path) -> None:
     prepare = Preprocessing(classes=tuple("abcdefghij"), channels=3, stored=(12, 10), size=(16, 16), mean=(0.5,), std=(0.25,))
-    assert exported(vix.create_model("vit", **SMALL), ["torch", "onnx"], tmp_path, prepare)["onnx"] <= 1e-4
+    predictor = Predictor(vix.create_model("vit", **SMALL).eval(), prepare)
+    found = export(predictor, FORMS, tmp_path, None, dynamic_batch=True, batch=3, tested=0)
+    assert max(e.difference for e in found) <= 1e-4
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backbone", ["vit", "cct", "cvt", "levit", "pit"])
+@pytest.mark.parametrize("backbone", BACKBONES)
 @pytest.mark.parametrize("attention", every_attention())
 def test_every_backbone_with_every_mechanism(backbone: str, attention: str, tmp_path: Path) -> None:
     try:
-        model: Any = vix.create_model(backbone, attention=attention, num_classes=10, **({} if backbone != "vit" else {"img_size": 32}))
+        model = small(backbone, attention)
     except ValueError as error:
         pytest.skip(str(error))
-    height, width = model.img_size
-    prepare = Preprocessing(
-        classes=PREPARE.classes, channels=model.config.in_chans, stored=(height, width), size=(height, width), mean=(0.5,), std=(0.25,)
-    )
-    assert max(exported(model, ["onnx", "torch"], tmp_path, prepare).values()) <= 1e-4
+    assert max(differences(model, FORMS, tmp_path).values()) <= 1e-4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", sorted(Kernel.members))
 def test_every_kernel(kernel: str, tmp_path: Path) -> None:
     model = vix.create_model("vit", attention=f"performer(kernel={kernel})", **SMALL)
-    assert max(exported(model, ["onnx", "torch"], tmp_path).values()) <= 1e-4
+    assert max(differences(model, FORMS, tmp_path).values()) <= 1e-4
 
 
 @pytest.mark.slow
 def test_a_compiled_package(tmp_path: Path) -> None:
-    assert exported(vix.create_model("vit", attention="performer(kernel=relu)", **SMALL), ["aot"], tmp_path)["aot"] <= 1e-4
+    assert differences(vix.create_model("vit", attention="performer(kernel=relu)", **SMALL), ["aot"], tmp_path)["aot"] <= 1e-4
 
 
 def test_what_cannot_be_exported_is_a_sentence(

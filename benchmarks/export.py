@@ -1,0 +1,67 @@
+"""Every backbone with every mechanism as ONNX and as a torch program, batch left open: how far outputs are off torch's.
+
+python -m benchmarks.export --write docs/shipping.md     about half an hour
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+import vixformer as vix
+from benchmarks.page import put
+from vixformer.data.preprocess import Preprocessing
+from vixformer.export.check import export
+from vixformer.measure.overview import every_attention
+from vixformer.results.predictor import Predictor
+
+BACKBONES = ("vit", "cct", "cvt", "levit", "pit")
+FORMS = ("onnx", "torch")
+
+
+def differences(model: Any, forms: Sequence[str], out: Path) -> dict[str, float]:
+    """By format: the largest of all logits of 64 images of noise, in batches of another size than the one it was exported with."""
+    prepare = Preprocessing(
+        classes=tuple(map(str, range(model.config.num_classes))), channels=model.config.in_chans,
+        stored=model.img_size, size=model.img_size, mean=(0.5,), std=(0.25,),
+    )  # fmt: skip
+    found = export(Predictor(model.eval(), prepare), forms, out, None, dynamic_batch=True, batch=3, tested=0)
+    return {e.form: e.difference for e in found if e.form in forms}
+
+
+def small(backbone: str, attention: str) -> Any:
+    return vix.create_model(backbone, attention=attention, num_classes=10, **({"img_size": 32} if backbone == "vit" else {}))
+
+
+def _cell(backbone: str, attention: str) -> str:
+    try:
+        model = small(backbone, attention)
+    except ValueError:
+        return "not a model"
+    with tempfile.TemporaryDirectory() as out:
+        try:
+            found = differences(model, FORMS, Path(out))
+        except ValueError as error:
+            return str(error)
+    return " / ".join(f"{found[form]:.0e}" if found[form] else "0" for form in FORMS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
+    options = parser.parse_args()
+    lines = [f"| attention | {' | '.join(BACKBONES)} |", "| --- " * (len(BACKBONES) + 1) + "|"]
+    for attention in track(every_attention(), "exporting"):
+        lines.append(f"| `{attention}` | {' | '.join(_cell(backbone, attention) for backbone in BACKBONES)} |")
+        print(lines[-1], flush=True)
+    if options.write:
+        put(options.write, "exports", "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Trained models as release files, in pretrained/DATA: run folders with their card, matrices in half precision.
+
+python -m tools.pretrained /tmp/runs/pretrained-mnist-seed0-...
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from tools.runs import keep
+from vixformer.backbones.base import WEIGHTS_FILE, from_pretrained
+from vixformer.export.card import card
+from vixformer.measure.accuracy import evaluate
+from vixformer.results.runs import BEST, read_run
+from vixformer.training.parts import load_parts
+
+TARGET = Path(__file__).parent.parent / "pretrained"
+LOST = 0.05
+"""Points of test accuracy that half precision may cost."""
+
+
+def release(folder: Path) -> None:
+    run = read_run(folder)
+    if run.summary is None:
+        raise ValueError(f"{folder} is not finished")
+    target = TARGET / run.recipe.data.name
+    keep(run, target)
+    shutil.copytree(folder / BEST, target / BEST, dirs_exist_ok=True)
+    # vectors stay as they are, so that the model is loaded in single precision
+    tensors = {name: tensor.half() if tensor.ndim > 1 else tensor for name, tensor in load_file(folder / BEST / WEIGHTS_FILE).items()}
+    save_file(tensors, target / BEST / WEIGHTS_FILE)
+    top1 = evaluate(from_pretrained(target / BEST), load_parts(run.recipe, torch.device("cpu")).test).top1
+    print(f"{target}: {top1:.2f} % of the test images, {run.summary['test_top1']:.2f} before rounding")
+    if top1 < run.summary["test_top1"] - LOST:
+        raise ValueError("rounding costs too much: keep single precision")
+    (target / "README.md").write_text(card(target, f"pretrained/{run.recipe.data.name}", "mit"))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("runs", nargs="+", type=Path)
+    for path in parser.parse_args().runs:
+        release(path)
