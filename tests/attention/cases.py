@@ -16,7 +16,7 @@ from vixformer.attention.projection import Attention
 DIM, HEADS = 32, 2
 
 WORDS = sorted(Mechanism.members)
-KERNELS = [f"performer(kernel={name}, features=24)" for name in sorted(Kernel.members)]
+KERNELS = ["performer(kernel=taylor)", *(f"performer(kernel={name}, features=24)" for name in sorted(Kernel.members) if name != "taylor")]
 PLAIN = [f"performer(kernel={name}, features=none)" for name, k in sorted(Kernel.members.items()) if k.projects == "optional"]
 VARIANTS = [
     "performer(kernel=relu, features=24, scale=half, bias=true, eps=1e-6, total_eps=1e-6)",
@@ -33,6 +33,9 @@ VARIANTS = [
     "focused(conv=none)",
     "lens(conv=none)",
     "lens(power=2)",
+    "lens(look=conv)",
+    "lens(look=graph, conv=none)",
+    "lens(norm=true)",
     "hedgehog(conv=3)",
     "mlp(hidden=20)",
 ]

@@ -216,6 +216,49 @@ def test_lens(power: int) -> None:
 
 
 @torch.no_grad()
+def test_lens_looks_at_neighbours_before_its_features() -> None:
+    q, k, v = torch.randn(3, 2, HEADS, 1 + 6, K)
+    plain = core("lens(conv=none)")
+    for look, groups in (("conv", HEADS * K), ("graph", 1)):
+        c = core(f"lens(conv=none, look={look})")
+        assert len(c.look.weight) == groups
+        weight = c.look.weight.expand(HEADS * K, 1, 3, 3)
+        seen = []
+        for x in (q, k):
+            image = x[:, :, 1:].transpose(2, 3).reshape(2, HEADS * K, 2, 3)
+            near = F.conv2d(image, weight, padding=1, groups=HEADS * K).reshape(2, HEADS, K, 6).transpose(2, 3)
+            seen.append(torch.cat([x[:, :, :1], x[:, :, 1:] + near], 2))
+        assert distance(c(q, k, v, grid=(2, 3)), plain(*seen, v)) <= 1e-5
+        c.imitate()
+        assert distance(c(q, k, v, grid=(2, 3)), plain(q, k, v)) <= 1e-6
+
+
+@torch.no_grad()
+def test_lens_with_keys_of_one_length() -> None:
+    q, k = tokens(), tokens().flip(2)
+    features = (F.normalize(x, dim=-1) * K**0.5 for x in (q, k))
+    assert distance(core("lens(norm=true)").attention_map(q, k), weights_of(*(x.clamp(min=0) + 1e-3 for x in features))) <= 1e-5
+
+
+@torch.no_grad()
+def test_taylor() -> None:
+    q, k = tokens(), tokens().flip(2)
+    scores = q @ k.mT * K**-0.5
+    weights = 1 + scores + scores**2 / 2
+    assert distance(core("performer(kernel=taylor)").attention_map(q, k), weights / weights.sum(-1, keepdim=True)) <= 1e-5
+    with pytest.raises(ValueError, match="leave features out"):
+        core("performer(kernel=taylor, features=8)")
+
+
+@torch.no_grad()
+def test_prototypes() -> None:
+    c = core("performer(kernel=prototypes, features=12)")
+    q, k = tokens(), tokens().flip(2)
+    phi = [(x * K**-0.25 @ c.kernel.prototypes.T).softmax(-1) for x in (q, k)]
+    assert distance(c.attention_map(q, k), weights_of(*phi)) <= 1e-5
+
+
+@torch.no_grad()
 def test_cosine() -> None:
     """Products are relu(q) . relu(k) cos(pi (i - j) / 2N)."""
     c = core("cosine")

@@ -1,20 +1,31 @@
 """Lens: linear attention over ReLU features of q and k themselves, and a convolution of v: docs/lens.md."""
+# H heads  K head width
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
+import torch.nn.functional as F
 from pydantic import PositiveFloat
-from torch import Tensor
+from torch import Tensor, nn
 
 from vixformer.attention import native
+from vixformer.attention.base import Grid, Shape
 from vixformer.attention.linear import LinearCore
+from vixformer.attention.local import Local
 
 EPS = 1e-3
+LOOK = 3
+"""Side of the window that features look at."""
 
 
 class Lens(LinearCore, name="lens"):
-    """phi(x) = (ReLU(x) + 1e-3)^power. The directions of its features are learned, because the weights that make q and k are."""
+    """phi(x) = (ReLU(x) + 1e-3)^power. The directions of its features are learned, because the weights that make q and k are.
+
+    `look` lets features see neighbours on the grid before ReLU: `conv` with a filter a channel, `graph` with one weight a neighbour for all
+    of them. `norm` brings q and k to the length sqrt K.
+    """
 
     mask = "exact"
 
@@ -22,14 +33,55 @@ class Lens(LinearCore, name="lens"):
     class Config(LinearCore.Config):
         conv: int | None = 3
         power: PositiveFloat = 1.0
+        look: Literal["conv", "graph"] | None = None
+        norm: bool = False
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.look is not None and self.causal:
+                raise ValueError(f"look={self.look} looks ahead: causal=true needs look=none")
+
+    def __init__(self, config: Config, shape: Shape) -> None:
+        super().__init__(config, shape)
+        channels = {"conv": shape.num_heads * shape.head_dim, "graph": 1}
+        self.look = None if config.look is None else Local(channels[config.look], LOOK)
+
+    def imitate(self) -> None:
+        super().imitate()
+        if self.look is not None:
+            nn.init.zeros_(self.look.weight)
+
+    @property
+    def square(self) -> bool:
+        return self.look is not None or super().square
+
+    @property
+    def uses_grid(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.look is not None or super().uses_grid
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+        if self.look is not None:
+            q, k = (self.look(x, x, mask, grid) for x in (q, k))
+        return super().forward(q, k, v, mask, grid)
+
+    def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+        if self.look is not None:
+            q, k = (self.look.reference(x, x, mask, grid) for x in (q, k))
+        return super().reference(q, k, v, mask, grid)
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
+        if self.config.norm:
+            x = F.normalize(x, dim=-1) * self.shape.head_dim**0.5
         x = x.clamp(min=0.0) + EPS
         return x if self.config.power == 1 else x**self.config.power
 
     def native_map(self) -> native.FeatureMap | None:
-        return native.FeatureMap(None, 1.0, False, 0.0, EPS, 0.0) if self.config.power == 1 else None
+        plain = self.config.power == 1 and not self.config.norm
+        return native.FeatureMap(None, 1.0, False, 0.0, EPS, 0.0) if plain else None
 
     @property
     def width(self) -> int:
         return self.shape.head_dim
+
+    def phi_macs(self, n: int) -> int:
+        return 0 if self.look is None else n * self.shape.head_dim * LOOK**2

@@ -77,7 +77,7 @@ class LinearCore(Core):
         known = self.native_map() if mask is None and not self.causal else None
         out = None if known is None else native.linear_attention(q, k, v, known)
         if out is None:
-            out = ops.recompute(self, "attend", mask, q, k, v, beside=("conv.",))
+            out = ops.recompute(self, "attend", mask, q, k, v, beside=("conv.", "look."))
         return out if self.conv is None else self.conv(out, v, mask, grid)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
