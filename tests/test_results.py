@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scipy.stats import ttest_ind
+from scipy.stats import ttest_ind, ttest_rel
 
 from tools.pages import fast_attention, hybrid
 from tools.pages.__main__ import pages
@@ -11,7 +11,7 @@ from tools.pages.tables import RUNS, TIMES, settings
 from tools.runs import RESULTS, Kept, kept_runs
 from vixformer import list_recipes
 from vixformer.config import read_recipe
-from vixformer.results.statistics import Claim, Difference, Says, a_seed, difference
+from vixformer.results.statistics import Claim, Difference, Says, a_seed, difference, paired
 
 
 def test_pages_are_what_the_runs_give() -> None:
@@ -37,6 +37,15 @@ def test_intervals_are_welchs() -> None:
     assert found.half is not None
     assert (found.mean - found.half, found.mean + found.half) == pytest.approx((interval.low, interval.high))
     assert (difference([2.0], b).half, found.verdict) == (None, "holds" if interval.low > 0 else "within noise")
+
+
+def test_paired_intervals_are_students() -> None:
+    a, b = {0: 71.0, 1: 72.5, 2: 73.1, 9: 50.0}, {2: 72.2, 1: 71.9, 0: 70.4}
+    found = paired(a, b)
+    interval = ttest_rel([71.0, 72.5, 73.1], [70.4, 71.9, 72.2]).confidence_interval(0.95)
+    assert found.half is not None
+    assert (found.mean - found.half, found.mean + found.half) == pytest.approx((interval.low, interval.high))
+    assert paired(a, {0: 70.0}) == Difference(1.0, None)
 
 
 def invented(top1: float, images: int = 10_000, **data: float) -> Kept:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tools.pages import cifar_kernels, convert, fast_attention, hybrid, linear_tests, xformers
+from tools.pages import cifar_kernels, convert, fast_attention, hybrid, lens, linear_tests, xformers
 from tools.runs import RESULTS
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -14,6 +14,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "hybrid": hybrid.page,
     "xformers": xformers.page,
     "convert": convert.page,
+    "lens": lens.page,
 }
 
 

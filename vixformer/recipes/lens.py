@@ -1,9 +1,9 @@
 """lens/*: linear attention of our own, `lens`, beside Performers, learned kernels and exact attention in one ViT; and the record.
 
 `lens/DATA/NAME`: one ViT of width 64, depth 4 and 4 heads on patches of 4 (`tiny-imagenet`: of 8; `pixels`: of 1, so 1,024 tokens) and one
-budget. `RIVALS` are what others have, `PARTS` is `lens` with one thing changed; but for those with Hedgehog's features and `conv-5`, all
-have the parameters of `lens` within 2 %. `lens/record` is meant to be as accurate as linear attention alone and at most 2 million weights
-can be made on two cores. None of them has been trained here yet.
+budget. `RIVALS` are what others have, `PARTS` is `lens` with one thing changed; but for those with Hedgehog's features, `conv-5` and
+`rotary`, all have the parameters of `lens` within 2 %. `lens/record` is meant to be as accurate as linear attention alone and at most 2
+million weights can be made on two cores. None of them has been trained here yet.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ PARTS = {
     "both-signs": "hedgehog(conv=3)",
     "cosine": "cosine(conv=3)",
     "softmax-features": "performer(features=64, conv=3)",
+    "polynomial": "performer(kernel=taylor, conv=3)",
+    "prototypes": "performer(kernel=prototypes, features=16, conv=3)",
+    "norm": "lens(norm=true)",
+    "look-conv": "lens(look=conv)",
+    "look-graph": "lens(look=graph)",
+    "rotary": "lens",
 }
 DATA = {
     "cifar10": Data(name="cifar10", crop=4, flip=True),
@@ -44,11 +50,20 @@ DATA = {
 PATCH = {"cifar10": 4, "fashion-mnist": 4, "tiny-imagenet": 8, "pixels": 1}
 
 
-def rival(data: str, attention: str) -> Recipe:
+def rival(data: str, name: str) -> Recipe:
     """Command: `vix compare 'lens/cifar10/*' --seeds 5` (and the others); `vix train lens/cifar10/lens` for one."""
     return Recipe(
         data=DATA[data],
-        model=ViT.Config(attention=attention, patch_size=PATCH[data], embed_dim=64, depth=4, num_heads=4, mlp_ratio=2.0, pool="mean"),
+        model=ViT.Config(
+            attention=(RIVALS | PARTS)[name],
+            patch_size=PATCH[data],
+            embed_dim=64,
+            depth=4,
+            num_heads=4,
+            mlp_ratio=2.0,
+            pool="mean",
+            pos="rope2d" if name == "rotary" else "learned",
+        ),
         train=Train(epochs=15, batch_size=128, optimizer="adamw", lr=2e-3, weight_decay=0.05, schedule="cosine", warmup=1.0, clip=1.0),
     )
 
@@ -65,6 +80,6 @@ def record() -> Recipe:
 
 
 for _data in DATA:
-    for _name, _attention in (RIVALS | PARTS).items():
-        add(f"lens/{_data}/{_name}", partial(rival, _data, _attention))
+    for _name in RIVALS | PARTS:
+        add(f"lens/{_data}/{_name}", partial(rival, _data, _name))
 add("lens/record", record)

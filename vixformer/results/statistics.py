@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,6 +59,15 @@ def difference(a: Sequence[float], b: Sequence[float], images: int | None = None
         return Difference(mean, 0.0)
     freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
     return Difference(mean, float(student.ppf(0.975, freedom)) * math.sqrt(va + vb))
+
+
+def paired(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
+    """Student's interval for runs on the same seeds, hence the same splits, by seed; what only one side has is left out."""
+    found = [a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())]
+    if len(found) < 2:
+        return Difference(statistics.fmean(found) if found else math.nan, None)
+    half = float(student.ppf(0.975, len(found) - 1)) * statistics.stdev(found) / math.sqrt(len(found))
+    return Difference(statistics.fmean(found), half)
 
 
 SMALL = 2.0

@@ -1,0 +1,90 @@
+"""docs/results/lens.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tools.pages.tables import RUNS, Cell, Column, count, ours, ratio, settings, table
+from vixformer.measure.machine import in_words
+from vixformer.recipes.lens import DATA, PARTS, RIVALS
+from vixformer.results.statistics import Difference, paired
+
+TITLES = {
+    "cifar10": "CIFAR-10, patches of 4",
+    "tiny-imagenet": "Tiny ImageNet, patches of 8",
+    "fashion-mnist": "Fashion-MNIST, patches of 4",
+    "pixels": "CIFAR-10, a token a pixel",
+}
+
+
+def page() -> str:
+    parts = [
+        "# Lens beside other attention",
+        "One ViT (width 64, depth 4, 4 heads), one budget, the same seeds and splits, and all but Hedgehog's rows, `conv-5` and `rotary` "
+        "with the parameters of `lens` within 2 %. *lens minus it* is the mean difference over seeds with its paired 95 % interval; where "
+        "that leaves out zero the difference is more than noise. Times are of one training step and one inference, in turn, to exact "
+        "attention.",
+        _record(),
+    ]
+    for data in DATA:
+        base = f"lens/{data}/"
+        rivals, others = ([base + n for n in some if base + n in RUNS] for some in ({"lens": "", **RIVALS}, PARTS))
+        others = [name for name in others if name != base + "lens"]
+        if base + "lens" not in RUNS:
+            parts += [f"## {TITLES[data]}", "Not run yet."]
+            continue
+        columns: list[Column] = [
+            ("top-1", ours("test_top1")), ("seeds", count), ("lens minus it", _minus(base)), ("parameters", ours("parameters", 0)),
+            ("step, to exact", ratio("step_ms", "exact")), ("inference, to exact", ratio("inference_ms", "exact")),
+        ]  # fmt: skip
+        parts += [f"## {TITLES[data]}", settings([*rivals, *others]), f"**In short:** {_short(base, rivals)}", table(rivals, columns)]
+        if others:
+            parts += ["What its parts bring: `lens` with one thing changed.", table(others, columns)]
+        parts += [f"`vix compare 'lens/{data}/*' --seeds {len(RUNS[base + 'lens'])}{_cut(base)}`"]
+    return "\n\n".join(parts)
+
+
+def _seeds(name: str) -> dict[int, float]:
+    return {run.summary["seed"]: run.summary["test_top1"] for run in RUNS.get(name, [])}
+
+
+def _apart(base: str, name: str) -> Difference:
+    return paired(_seeds(base + "lens"), _seeds(name))
+
+
+def _minus(base: str) -> Cell:
+    return lambda name, _: "" if name == base + "lens" else str(_apart(base, name))
+
+
+def _short(base: str, rivals: Iterable[str]) -> str:
+    found: dict[str, list[str]] = {}
+    for name in rivals:
+        if name != base + "lens":
+            sign = _apart(base, name).sign
+            found.setdefault(("is not distinguishable from", "beats", "loses to")[sign], []).append(f"`{name.removeprefix(base)}`")
+    return "; ".join(f"`lens` {what} {', '.join(names)}" for what, names in found.items()) + "."
+
+
+def _cut(base: str) -> str:
+    """Flags that the runs had beyond their recipe."""
+    run = RUNS[base + "lens"][0].recipe
+    flags = [("--train.epochs", run["train"]["epochs"], 15), ("--data.fraction", run["data"]["fraction"], 1.0)]
+    return "".join(f" {flag} {value:g}" for flag, value, meant in flags if value != meant)
+
+
+def _record() -> str:
+    if "lens/record" not in RUNS:
+        return "## The record\n\nNot run yet."
+    run = RUNS["lens/record"][0]
+    s, seconds = run.summary, sum(epoch["seconds"] for epoch in run.history)
+    lines = ["| epoch | train top-1 | validation top-1 | s |", "|--:|--:|--:|--:|"]
+    lines += [f"| {e['epoch']} | {e['train_top1']:.2f} | {e['val_top1']:.2f} | {e['seconds']:.0f} |" for e in run.history]
+    return "\n\n".join([
+        "## The record",
+        f"`lens/record`: a convolutional stem and {run.recipe['model']['depth']} layers of `lens`, {s['parameters']:,} parameters, no "
+        f"other attention. **{s['test_top1']:.2f} %** of the CIFAR-10 test images, read once, at the epoch that validation chose; the "
+        "documents' best is 88.64 % (Performer-GELU on an A100). One seed. "
+        f"{seconds / 3600:.1f} hours on {in_words(s['machine'])}, two processes of one thread, with other work on the same cores at times: "
+        "`OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 2 -m vixformer train lens/record`.",
+        "\n".join(lines),
+    ])  # fmt: skip
