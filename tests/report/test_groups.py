@@ -44,7 +44,7 @@ def test_groups_and_figures_say_what_the_runs_say(runs: Path, tmp_path: Path) ->
         assert by_name[name]["top1"] == pytest.approx(top1.mean)
         assert by_name[name]["high"] - by_name[name]["low"] == pytest.approx(2 * (top1.sd or 0))
     assert {"curves", "classes", "features", "layouts"} <= set(figures)
-    with pytest.raises(ValueError, match="is not there"):
+    with pytest.raises(ValueError, match="is no folder here"):
         read_groups([tmp_path / "nowhere"])
     with pytest.raises(ValueError, match="there is no finished run"):
         read_groups([tmp_path])

@@ -85,24 +85,29 @@ def test_sentences_are_computed_from_the_runs(runs: Path) -> None:
     exact, mixed = (next(g for g in groups if g.name == name) for name in ("exact", "mixed"))
     gap = spread(mixed.values("test_top1")).mean - spread(exact.values("test_top1")).mean
     line = next(line for line in lines if line.startswith("mixed"))
-    assert ("beats" if gap > 0 else "loses to") in line
+    assert f"{gap:+.2f}" in line if "is not distinguishable from" in line else ("beats" if gap > 0 else "loses to") in line
     assert f"{abs(gap):.2f}" in line
     assert "over 2 seeds" in line
-    assert line.rstrip(".").endswith(("not distinguishable", "more than noise"))
+    share = spread(mixed.values("train_seconds")).mean / spread(exact.values("train_seconds")).mean
+    assert f"it takes {share:.2f} of its training time" in line
     assert any(line.startswith("The choice of 32 features") for line in lines)
 
 
 def test_bad_input_is_a_sentence(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "not-a-bench.json").write_text("[]")
+    (tmp_path / "half-a-bench.json").write_text('{"machine": {}, "sizes": []}')
     (tmp_path / "empty").mkdir()
     for args, says in (
         ([], "which runs?"),
-        ([str(tmp_path / "nowhere")], "nowhere is not there"),
+        ([str(tmp_path / "nowhere")], "nowhere is no folder here"),
         ([str(tmp_path / "empty")], "there is no finished run"),
         ([str(runs), "-o", "report.pdf"], "a report ends in .html"),
         ([str(runs), "--format", "gif"], "--format takes svg, png"),
         ([str(runs), "--tables", "word"], "--tables takes md, latex, csv"),
         ([str(tmp_path / "not-a-bench.json")], "is nothing that"),
+        ([str(tmp_path / "half-a-bench.json")], "half-a-bench.json is not what"),
+        ([str(runs), "--only", "curves"], "add --figures DIR"),
+        ([str(runs), "--maps", "-1"], "maps"),
     ):
         with pytest.raises(SystemExit):
             main(["report", *args])
@@ -116,6 +121,39 @@ def test_one_damaged_run_does_not_hide_the_others(runs: Path, tmp_path: Path) ->
     main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html"), "--maps", "0"])
     assert "is damaged" in (tmp_path / "r.html").read_text()
     assert len(find_runs([tmp_path / "runs"]).damaged) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        ("summary.json", "{}", "summary.json is damaged: it has no test_top1"),
+        ("summary.json", "[]", "summary.json is damaged: it has no test_top1"),
+        ("summary.json", '{"test_top1": NaN, "test_images": 1, "parameters": 1}', "it has no test_top1 that is a number"),
+        ("history.jsonl", '{"epoch": 1, "tra', "history.jsonl is damaged"),
+        ("best/model.safetensors", "x", "pictures of all"),
+        ("best/config.json", "{}", "pictures of all"),
+    ],
+)
+def test_whatever_is_damaged_is_left_out_and_named(runs: Path, tmp_path: Path, file: str, text: str, says: str) -> None:
+    for folder in (next(runs.glob("all-seed0*")), next(runs.glob("exact-seed0*"))):
+        shutil.copytree(folder, tmp_path / "runs" / folder.name)
+    (next((tmp_path / "runs").glob("all-*")) / file).write_text(text)
+    main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")])
+    assert says in (tmp_path / "r.html").read_text()
+
+
+def test_a_run_that_diverged_or_was_not_trained_has_its_place(runs: Path, tmp_path: Path) -> None:
+    for name in ("all", "exact"):
+        folder = next(runs.glob(f"{name}-seed0*"))
+        shutil.copytree(folder, tmp_path / "runs" / folder.name)
+    changed = next((tmp_path / "runs").glob("all-*"))
+    (changed / "history.jsonl").write_text('{"epoch": 1, "train_loss": NaN, "val_top1": 10.0}\n')
+    summary = json.loads((changed / "summary.json").read_text())
+    (changed / "summary.json").write_text(json.dumps({**summary, "train_seconds": 0.0}))
+    main(["report", str(tmp_path / "runs"), str(changed), "-o", str(tmp_path / "r.html"), "--maps", "0"])
+    groups = {g.name: g for g in read_groups([tmp_path / "runs", changed])}
+    assert len(groups["all"].runs) == 1  # it was named twice
+    assert groups["all"].histories() == [[{"epoch": 1, "val_top1": 10.0}]]
 
 
 def test_two_hundred_runs_make_a_page_that_is_not_too_large(runs: Path, tmp_path: Path) -> None:

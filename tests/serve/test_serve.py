@@ -70,7 +70,7 @@ def sneaker(served: Served) -> tuple[bytes, str]:
 
     recipe = tiny(fraction=0.2)
     parts = load_parts(recipe, torch.device("cpu"))
-    model = from_pretrained(served.folder / served.models[0] / "best")
+    model = from_pretrained(next(served.folder.glob(f"{served.models[0]}-seed*")) / "best")
     images, labels = next(parts.test.plain())
     i = int(torch.nonzero(model(images).argmax(-1) == labels)[0])
     picture = image_of(parts.test.images.pixels[parts.test.images.rows[i]])
@@ -121,6 +121,7 @@ def test_unusual_pictures_are_handled(served: Served, picture: bytes) -> None:
         (b"{}", "application/json", {}, 415, "the body must be a picture"),
         (encoded(Image.new("L", (8, 8))), "image/png", {"model": "../../etc/passwd"}, 404, "there is no model"),
         (encoded(Image.new("L", (8, 8))), "image/png", {"model": ["x"] * 9}, 422, "model: "),
+        (encoded(Image.new("L", (8, 8))), "image/png", {"model": "nothing"}, 404, "there is no model"),
         (encoded(Image.new("L", (8, 8))), "image/png", {"top": 0}, 422, "top: "),
         (encoded(Image.new("L", (8, 8))), "image/png", {"maps": "perhaps"}, 422, "maps: "),
     ],
@@ -136,7 +137,9 @@ def test_other_addresses(served: Served) -> None:
     reply = get(f"{served.url}/api/predict")
     assert reply.status_code == 405
     assert reply.headers["allow"] == "POST"
-    assert get(f"{served.url}/", headers={"Host": "evil.example"}).status_code == 400  # a name that was made to point here
+    strange = get(f"{served.url}/", headers={"Host": "evil.example"})  # a name that was made to point here
+    assert strange.status_code == 400
+    assert strange.json()["detail"] == "this server answers to 127.0.0.1, not to evil.example"
     assert "default-src 'none'" in get(f"{served.url}/").headers["content-security-policy"]
     assert get(f"{served.url}/openapi.json").json()["paths"].keys() == {"/api/version", "/api/report", "/api/models", "/api/predict"}
 
@@ -238,9 +241,14 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     window.mouse.up()
     window.locator("#answers .card").first.wait_for()
 
+    window.locator("#filter").press_sequentially("e")
     train(tiny(attention="hedgehog", epochs=1), served.folder / "third-seed0-0123456789ab")
     try:
         window.wait_for_function("document.querySelectorAll('#table tbody tr').length === 3", timeout=30_000)
+        assert window.evaluate("document.activeElement.id") == "filter"  # whoever types goes on typing
+        assert window.locator("#filter").input_value() == "e"
+        assert window.locator("#answers .card").count() > 0
+        window.locator("#section-where-models-look img").first.wait_for(timeout=30_000)  # drawn beside, and shown when done
         assert said == []
     finally:
         shutil.rmtree(served.folder / "third-seed0-0123456789ab")
@@ -261,6 +269,37 @@ def test_bad_flags_are_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[
             with pytest.raises(SystemExit):
                 main(["serve", *args])
             assert says in capsys.readouterr().err
+
+
+def test_runs_that_change_or_go_under_a_server(served: Served, tmp_path: Path) -> None:
+    from starlette.testclient import TestClient
+
+    deep = tmp_path / "runs" / "deep"
+    shutil.copytree(served.folder, deep)
+    client = TestClient(create_app([tmp_path / "runs"]), base_url="http://localhost", raise_server_exceptions=False)
+    before = client.get("/api/version").json()["version"]
+    name = client.get("/api/models").json()[0]["name"]
+    picture = encoded(Image.new("L", (28, 28), 90))
+
+    def ask() -> Any:
+        return client.post("/api/predict", params={"model": name}, content=picture, headers={"Content-Type": "image/png"})
+
+    first = ask().json()["answers"][0]["top"]
+    (weights,) = deep.glob(f"{name}-seed*/best/model.safetensors")
+    (others,) = (path for path in deep.glob("*-seed*/best") if path != weights.parent)
+    for file in others.iterdir():
+        shutil.copyfile(file, weights.parent / file.name)
+    client.get("/api/models")
+    assert ask().json()["answers"][0]["top"] != first  # the same name, trained again
+    next(deep.glob("*/history.jsonl")).touch()
+    assert client.get("/api/version").json()["version"] != before
+    weights.write_bytes(weights.read_bytes()[:1000])
+    client.get("/api/models")
+    assert ask().status_code == 503
+    assert "damaged or cut short" in ask().json()["detail"]
+    shutil.rmtree(tmp_path / "runs")
+    assert client.get("/api/models").status_code == 503
+    assert "no folder here" in client.get("/api/report").json()["detail"]
 
 
 def test_an_empty_folder_has_a_page_too(tmp_path: Path) -> None:

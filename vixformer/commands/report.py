@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import NonNegativeInt
 from rich.console import Console
 
 from vixformer.commands.flags import several, split_flags
@@ -20,11 +21,17 @@ FORMATS = ("svg", "png", "pdf", "json")
 @dataclass(frozen=True, kw_only=True)
 class Options:
     out: Path = Path("report.html")
+    """The page (-o)."""
     figures: Path | None = None
+    """A folder for every figure as a file."""
     format: str = "svg"
+    """Of these files: svg, png, pdf, json, or several with commas."""
     tables: str = ""
+    """md, latex, csv or several: the table beside the page."""
     only: str = ""
-    maps: int = 2
+    """One figure, by the name under it, and no page."""
+    maps: NonNegativeInt = 2
+    """Images that attention is drawn on."""
     title: str = "vixformer report"
 
 
@@ -34,21 +41,24 @@ def report(args: Sequence[str]) -> None:
     if not words:
         raise ValueError('which runs? write "vix report runs"; "vix compare" and "vix train" leave them there')
     formats, tables = several(options.format, FORMATS, "--format"), several(options.tables, ("md", "latex", "csv"), "--tables")
+    if options.only and options.figures is None:
+        raise ValueError(f"--only {options.only} needs a folder to write to: add --figures DIR")
     if options.out.suffix not in (".html", ".htm"):
         raise ValueError(f"a report ends in .html, not {options.out.name}; for image files give --figures DIR")
     for folder in (options.out.parent, *([options.figures] if options.figures else [])):
         if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{folder} is a file, and figures go to a folder")
+            raise ValueError(f"{folder} is a file, and pages and figures go to a folder")
         folder.mkdir(parents=True, exist_ok=True)
 
     from vixformer.report.collect import collect
     from vixformer.report.page import write
     from vixformer.report.table import ENDINGS, FORMS
     from vixformer.results.files import write_text
+    from vixformer.results.groups import counted
 
-    command = f"vix report {shlex.join(words)}"
+    command = f"vix report {shlex.join(words)}" + (f" --maps {options.maps}" if options.maps != Options.maps else "")
     with Console(stderr=True).status("reading runs") as status:
-        found = collect([Path(w) for w in words], _benches(words), options.maps, command, options.title, status.update, options.only)
+        found = collect([Path(w) for w in words], benches_in(words), options.maps, command, options.title, status.update, options.only)
         for problem in found.damaged:
             say(f"left out: {problem}")
         status.update("writing")
@@ -58,14 +68,15 @@ def report(args: Sequence[str]) -> None:
         for name in tables:
             write_text(options.out.with_suffix(f".{ENDINGS[name]}"), FORMS[name](found.groups))
     if not options.only:
-        say(f"{options.out}: {len(found.groups)} models, {len(found.figures)} figures, {len(found.pictures)} pictures.")
+        parts = ((found.groups, "model"), (found.figures, "figure"), (found.pictures, "picture"))
+        say(f"{options.out}: {', '.join(counted(len(some), what) for some, what in parts)}.")
     for name in tables:
         say(f"{options.out.with_suffix(f'.{ENDINGS[name]}')}")
     if written:
         say(f"{options.figures}: {', '.join(name for names in written for name in names)}")
 
 
-def _benches(words: Sequence[str]) -> dict[str, Any]:
+def benches_in(words: Sequence[str]) -> dict[str, Any]:
     """What `vix bench --json` wrote, by the name of the file."""
     found = {}
     for path in (Path(word) for word in words if word.endswith(".json")):

@@ -18,6 +18,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 @dataclass(frozen=True, kw_only=True)
 class Options:
     host: str = "127.0.0.1"
+    """0.0.0.0 lets other machines in."""
     port: int = 8000
     memory_mb: PositiveInt = 1024
     """For weights; models that were not asked for longest are put away."""
@@ -26,7 +27,7 @@ class Options:
 def serve(args: Sequence[str]) -> None:
     words, flags = split_flags(args)
     options: Options = read(Options, flags, "serve")
-    folders = [Path(word) for word in words or ["runs"]]
+    folders = [Path(word) for word in words if not word.endswith(".json")] or [Path("runs")]
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f'{folder} is no folder of runs: "vix train quick/exact --out {folder}" makes one')
@@ -39,9 +40,11 @@ def serve(args: Sequence[str]) -> None:
     except ImportError as error:
         raise ValueError(f'serving needs {error.name}: pip install "vixformer[serve]"') from None
 
+    from vixformer.commands.report import benches_in
+
     count = runs_in(folders)
     hosts = ("127.0.0.1", "localhost", "[::1]", "::1") if options.host in LOOPBACK else ("*",)
-    app = create_app(folders, options.memory_mb * 2**20, hosts)
+    app = create_app(folders, options.memory_mb * 2**20, hosts, benches_in(words))
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
         listening = socket.create_server((options.host, options.port), family=family)

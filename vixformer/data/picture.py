@@ -52,7 +52,10 @@ def _plain(image: Image.Image, channels: int) -> Image.Image:
 
 def _eight_bits(image: Image.Image) -> Image.Image:
     """Of sixteen bits the upper eight; of other numbers, from the least to the largest."""
-    values = np.asarray(image).astype(np.float64)
+    values = np.asarray(image)
+    if values.dtype == np.uint16:
+        return Image.fromarray((values >> 8).astype(np.uint8))
+    values = values.astype(np.float32)
     low, high = (0.0, 65535.0) if image.mode != "F" and values.min() >= 0 and values.max() <= 65535 else (values.min(), values.max())
     if image.mode == "I" and values.min() >= 0 and values.max() <= 255:
         high = 255.0

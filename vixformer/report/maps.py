@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from vixformer.attention.projection import Attention
@@ -102,10 +102,13 @@ def overlay(picture: Image.Image, weights: Tensor, side: int) -> Image.Image:
 def sheet(picture: Image.Image, found: Looks, side: int = 64, gap: int = 2) -> Image.Image:
     """A row a layer, a column a head; first the mean over heads."""
     heads = max((len(layer) for layer in found.layers if layer is not None), default=0)
-    canvas = Image.new("RGB", ((heads + 1) * (side + gap) - gap, len(found.layers) * (side + gap) - gap), "#888")
+    left, top = 28, 18
+    canvas = Image.new("RGB", (left + (heads + 1) * (side + gap) - gap, top + len(found.layers) * (side + gap) - gap), "white")
+    draw, font = ImageDraw.Draw(canvas), ImageFont.load_default(size=12)
+    for column in range(heads + 1):
+        draw.text((left + column * (side + gap), 2), f"head {column}" if column else "mean", fill="#555", font=font)
     for row, layer in enumerate(found.layers):
-        if layer is None:
-            continue
-        for column, weights in enumerate([layer.mean(0), *layer]):
-            canvas.paste(overlay(picture, weights, side), (column * (side + gap), row * (side + gap)))
+        draw.text((2, top + row * (side + gap) + side // 2 - 6), str(row + 1), fill="#555", font=font)
+        for column, weights in enumerate([] if layer is None else [layer.mean(0), *layer]):
+            canvas.paste(overlay(picture, weights, side), (left + column * (side + gap), top + row * (side + gap)))
     return canvas

@@ -17,7 +17,7 @@ from vixformer.report.figures import Figure
 from vixformer.report.pictures import Picture
 from vixformer.report.sentences import sentences
 from vixformer.report.table import TEXT, columns
-from vixformer.results.groups import Group
+from vixformer.results.groups import Group, counted
 from vixformer.results.runs import Run
 from vixformer.version import __version__
 
@@ -59,6 +59,7 @@ class Report:
             "title": self.title,
             "lead": self._lead(),
             "caption": "Shaded rows have exact attention in every layer. Click a heading to sort.",
+            "tableCommand": f"{self.command} --tables csv",
             "columns": [{"name": c.name, "about": c.about, "text": c.name in TEXT} for c in found],
             "rows": rows,
             "notes": self._notes() if self.groups else [],
@@ -70,7 +71,7 @@ class Report:
             ],
             "pictures": [{**self._told(p), "uri": p.uri()} for p in self.pictures],
             "reports": self._reports(),
-            "empty": "There is no finished run here yet. As soon as one is done it appears.",
+            "empty": "There is no finished run here.",
             "foot": f"Made by vixformer {__version__} on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC with: {self.command}",
             **self.extra,
         }
@@ -89,7 +90,7 @@ class Report:
         runs = sum(len(group.runs) for group in self.groups)
         data = ", ".join(dict.fromkeys(group.data for group in self.groups))
         waiting = f"; {len(self.unfinished)} not finished" if self.unfinished else ""
-        return f"{len(self.groups)} models, {runs} finished runs{f' on {data}' if data else ''}{waiting}."
+        return f"{counted(len(self.groups), 'model')}, {counted(runs, 'finished run')}{f' on {data}' if data else ''}{waiting}."
 
     def _notes(self) -> list[str]:
         counts = sorted({len(group.runs) for group in self.groups})
@@ -102,6 +103,7 @@ class Report:
             "deviation over runs.",
             f"Runs a model: {counts[0]}" + (f" to {counts[-1]}." if counts[1:] else "."),
             *(f"Trained on {machine}." for machine in sorted(machines)),
+            "Times and memory are of the runs, each when it ran and whatever else ran beside it; vix bench compares speeds in turn.",
         ]
         if counts[0] == 1:
             notes.append("Of a model with one run nothing is known about its spread: differences of a point or two may be noise.")
@@ -116,7 +118,9 @@ class Report:
 
     def _reports(self) -> dict[str, Any]:
         able = [g for g in self.groups if g.first.get("per_class")]
-        best = sorted(able, key=lambda g: -statistics.fmean(g.values("test_top1")))[:MOST_REPORTS]
+        ordered = sorted(able, key=lambda g: -statistics.fmean(g.values("test_top1")))
+        sets = dict.fromkeys(g.data for g in ordered)
+        best = [g for data in sets for g in [g for g in ordered if g.data == data][:MOST_REPORTS]]
         return {g.name: {k: v for k, v in g.first["per_class"].items() if isinstance(v, dict)} for g in best}
 
 

@@ -6,20 +6,22 @@ import base64
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from vixformer.backbones.base import from_pretrained
+from vixformer.report.figures.base import a_protocol, file_name
 from vixformer.report.maps import MOST_TOKENS, looks, overlay, sheet
 from vixformer.results.groups import Group
 from vixformer.results.runs import BEST
 from vixformer.training.parts import Parts, load_parts
 
-SIDE = 72
+SIDE, LETTERS = 72, 12
 MOST_LOOKED_AT = 600
 """Test images of a class that are classified to find confused ones."""
 
@@ -55,8 +57,23 @@ def tiles(rows: Sequence[Sequence[Image.Image]], side: int = SIDE, gap: int = 4)
     return canvas
 
 
-def all_pictures(groups: Sequence[Group], maps: int = 2) -> list[Picture]:
-    """Of each data set that is here; `maps` is on how many images attention is drawn."""
+def side_by_side(rows: Sequence[tuple[str, Sequence[tuple[str, Image.Image]]]], side: int = 112, gap: int = 6) -> Image.Image:
+    """Rows of pictures, what each is above it, whose they are above them."""
+    width = max(len(row) for _, row in rows) * (side + gap) - gap
+    head, font = 2 * (LETTERS + 4), ImageFont.load_default(size=LETTERS)
+    canvas = Image.new("RGB", (width, len(rows) * (side + head + gap) - gap), "white")
+    draw = ImageDraw.Draw(canvas)
+    for y, (name, row) in enumerate(rows):
+        top = y * (side + head + gap)
+        draw.text((0, top), name, fill="black", font=font)
+        for x, (label, image) in enumerate(row):
+            draw.text((x * (side + gap), top + LETTERS + 4), label, fill="#555", font=font)
+            canvas.paste(image.resize((side, side), Image.Resampling.NEAREST), (x * (side + gap), top + head))
+    return canvas
+
+
+def all_pictures(groups: Sequence[Group], maps: int = 2, problem: Callable[[str], None] = lambda _: None) -> list[Picture]:
+    """Of each data set that is here; `maps` is on how many images attention is drawn. Models that cannot be read are told as problems."""
     found: list[Picture] = []
     for data in dict.fromkeys(group.data for group in groups):
         some = [group for group in groups if group.data == data]
@@ -68,12 +85,25 @@ def all_pictures(groups: Sequence[Group], maps: int = 2) -> list[Picture]:
         if parts.train.images.pixels.is_floating_point():
             continue  # noise
         found += [augmentation(data, parts), patches(data, parts, best)]
-        trained = [group for group in some if (group.runs[0].folder / BEST).exists()]
-        if trained:
-            top = max(trained, key=lambda group: max(group.values("test_top1"), default=0.0))
-            found += confused(data, parts, top)
-            found += attention(data, parts, trained, maps)
+        trained = sorted((group for group in some if (group.runs[0].folder / BEST).exists()), key=_by_top1)
+        able = ((group, model) for group in trained if (model := _model(group, problem)) is not None)
+        if (best_model := next(able, None)) is not None:
+            found += confused(data, parts, *best_model)
+            sets = a_protocol(trained).values()  # those that have exact and efficient models first, then the largest
+            found += attention(data, parts, max(sets, key=lambda s: (len({group.exact for group in s}), len(s))), problem, maps)
     return found
+
+
+def _by_top1(group: Group) -> float:
+    return -max(group.values("test_top1"), default=0.0)
+
+
+def _model(group: Group, problem: Callable[[str], None]) -> Any:
+    try:
+        return from_pretrained(group.runs[0].folder / BEST)
+    except ValueError as error:
+        problem(f"pictures of {group.name}, {error}")
+        return None
 
 
 def _stored(images: Any, i: int) -> Tensor:
@@ -117,13 +147,12 @@ def patches(data: str, parts: Parts, group: Group) -> Picture:
     return Picture(f"patches-{data}", f"Patches, {data}", shown, says)
 
 
-def confused(data: str, parts: Parts, group: Group, pairs: int = 4, shown: int = 8) -> list[Picture]:
+def confused(data: str, parts: Parts, group: Group, model: Any, pairs: int = 4, shown: int = 8) -> list[Picture]:
     matrix = np.array(group.first.get("confusion") or [])
     if not matrix.size or len(matrix) != len(parts.classes):
         return []
     wrong = matrix * (1 - np.eye(len(matrix), dtype=int))
     order = np.argsort(wrong, axis=None)[::-1][:pairs]
-    model: Any = from_pretrained(group.runs[0].folder / BEST)
     rows, words = [], []
     for true, taken in (np.unravel_index(place, matrix.shape) for place in order):
         if not wrong[true, taken]:
@@ -151,33 +180,33 @@ def predict(model: Any, images: Tensor) -> Tensor:
     return model(images).argmax(-1)
 
 
-def attention(data: str, parts: Parts, groups: Sequence[Group], count: int, most: int = 4) -> list[Picture]:
+def attention(
+    data: str, parts: Parts, groups: Sequence[Group], problem: Callable[[str], None], count: int, most: int = 4
+) -> list[Picture]:  # fmt: skip
     """The best exact model, and the best efficient ones, side by side."""
-    by_top1: Callable[[Group], float] = lambda group: -max(group.values("test_top1"), default=0.0)  # noqa: E731
-    chosen = [*sorted((g for g in groups if g.exact), key=by_top1)[:1], *sorted((g for g in groups if not g.exact), key=by_top1)]
+    chosen = [*[group for group in groups if group.exact][:1], *(group for group in groups if not group.exact)]
+    resize = chosen[0].runs[0].recipe.data.resize
+    alike = (group for group in chosen if group.runs[0].recipe.data.resize == resize)
+    models = list(
+        islice(((g, model) for g in alike if (model := _model(g, problem)) is not None and _maps(model, parts)), most if count else 0)
+    )
     found: list[Picture] = []
-    models: list[tuple[Group, Any]] = []
-    for group in chosen:
-        model: Any = from_pretrained(group.runs[0].folder / BEST)
-        if group.runs[0].recipe.data.resize == chosen[0].runs[0].recipe.data.resize and _maps(model, parts):
-            models.append((group, model))
-        if len(models) == most:
-            break
     for i in range(min(count, len(parts.test.images)) if models else 0):
         image, picture = _ready(parts, i), image_of(_stored(parts.test.images, i))
         label = parts.classes[int(parts.test.images.labels[i])]
-        rows, words = [[picture]], []
+        rows: list[tuple[str, list[tuple[str, Image.Image]]]] = []
         for group, model in models:
             seen = looks(model, image)
-            summed = [overlay(picture, m, SIDE) for m in (seen.mean, seen.rollout) if m is not None]
-            rows[0] += summed
+            summed = {"last layer": seen.mean, "rollout": seen.rollout}
+            drawn = [(what, overlay(picture, m, 112)) for what, m in summed.items() if m is not None]
             guess = parts.classes[int(predict(model, image[None])[0])]
-            words.append(f"{group.name} ({'last layer, rollout' if len(summed) == 2 else 'last layer'}; says {guess})")
-            title = f"{group.name} on a {label}"
+            rows.append((f"{group.name}: {guess}", [("image", picture), *drawn]))
             says = f"A row a layer ({', '.join(seen.names)}), first the mean over heads, then head by head."
-            found.append(Picture(f"heads-{data}-{i}-{group.name}", title, sheet(picture, seen), says))
-        says = f"The image, a {label}; then {'; '.join(words)}. Bright is looked at; each map is stretched to its own range."
-        found.insert(len(found) - len(models), Picture(f"attention-{data}-{i}", f"Where models look, {data}", tiles(rows), says))
+            title = f"{group.name}, {data} image {i + 1} ({label})"
+            found.append(Picture(f"heads-{data}-{i}-{file_name(group.name)}", title, sheet(picture, seen), says))
+        says = "Bright is looked at; each map is stretched to its own range. Rollout multiplies the maps of all layers."
+        title = f"Where models look: {data} image {i + 1} ({label})"
+        found.insert(len(found) - len(models), Picture(f"attention-{data}-{i}", title, side_by_side(rows), says))
     return found
 
 

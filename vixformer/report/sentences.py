@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
-from vixformer.results.groups import Group, Layout, differing, twin
-from vixformer.results.statistics import Difference, a_seed, difference
+from vixformer.results.groups import UNIQUE, Group, Layout, comparable, counted, differing, twin
+from vixformer.results.statistics import a_seed, difference
 
 PLACES = {"all": "everywhere", "alternate": "in every other layer", "first": "in the first half", "last": "in the second half"}
-MOST_PAIRS = 12
+MOST_PAIRS = 16
 """Models told one by one beside exact attention; more are in the table."""
+FEATURES = re.compile(r"features=\d+")
 
 
 def sentences(groups: Sequence[Group]) -> dict[str, list[str]]:
@@ -17,12 +20,17 @@ def sentences(groups: Sequence[Group]) -> dict[str, list[str]]:
     alike: dict[str, list[Group]] = {}
     for group in sorted(groups, key=lambda g: (g.data, g.name)):
         alike.setdefault(group.protocol, []).append(group)
-    return {protocol: lines for protocol, some in alike.items() if (lines := _of_one(some))}
+    return {protocol: lines for protocol, some in alike.items() if (lines := _of_one(some, groups))}
 
 
-def _of_one(groups: list[Group]) -> list[str]:
-    placed = [(group, layout) for group in groups if (layout := group.layout()) is not None]
-    return [*_placement(placed), *_kernels(placed), *_features(placed), *_against_exact(groups)]
+def _of_one(groups: list[Group], everyone: Sequence[Group]) -> list[str]:
+    found = {}
+    for label, some in comparable(groups).items():
+        placed = [(group, layout) for group in some if (layout := group.layout()) is not None]
+        found[label] = [*_placement(placed), *_kernels(placed), *_features(placed)]
+    found = {label: lines for label, lines in found.items() if lines}
+    lines = [line if len(found) == 1 else f"{label}: {line}" for label, some in found.items() for line in some]
+    return [*lines, *_against_exact(groups), *_converted(groups, everyone)]
 
 
 Placed = Sequence[tuple[Group, Layout]]
@@ -48,25 +56,12 @@ def compared(a: Sequence[Group], b: Sequence[Group], one: str, other: str) -> li
     ours, theirs = _tops(a), _tops(b)
     found = difference(ours, theirs, _images([*a, *b]))
     seeds = min(len(ours), len(theirs))
-    return [f"{one} {_verb(found)} {other} by {abs(found.mean):.2f}{_noise(found)} points over {_count(seeds, 'seed')}: {_verdict(found)}."]
-
-
-def _verb(found: Difference) -> str:
-    return "beats" if found.mean > 0 else "loses to" if found.mean < 0 else "equals"
-
-
-def _noise(found: Difference) -> str:
-    return "" if found.half is None else f" ± {found.half:.2f}"
-
-
-def _verdict(found: Difference) -> str:
+    over = f"points over {counted(seeds, 'seed')}"
     if found.sign == 0:
-        return "not distinguishable"
-    return "more than noise" if found.over_seeds else "more than the choice of test images explains, but one seed"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}" + ("" if n == 1 else "s")
+        return [f"{one} is not distinguishable from {other}: {found.plain} {over}."]
+    verb = "beats" if found.mean > 0 else "loses to"
+    caution = "" if found.over_seeds else ", more than the choice of test images explains, but another seed may say something else"
+    return [f"{one} {verb} {other} by {found.plain.lstrip('+-')} {over}{caution}."]
 
 
 def _placement(placed: Placed) -> list[str]:
@@ -93,15 +88,50 @@ def _features(placed: Placed) -> list[str]:
     counts = sorted({layout.features for _, layout in placed if layout.features is not None})
     if len(counts) < 2:
         return []
-    few, many = (_pick(placed, lambda layout, n=n: layout.features == n) for n in (counts[0], counts[-1]))
+    series = {n: {_series(g): g for g in _pick(placed, lambda layout, n=n: layout.features == n)} for n in (counts[0], counts[-1])}
+    few, many = ([some[key] for key in series[counts[0]].keys() & series[counts[-1]].keys()] for some in series.values())
     return compared(many, few, f"The choice of {counts[-1]} features", f"that of {counts[0]}")
 
 
 def _against_exact(groups: list[Group]) -> list[str]:
     pairs = [(group, exact) for group in groups if not group.exact and (exact := twin(group, groups)) is not None]
-    if len(pairs) > MOST_PAIRS:
-        return []
-    return [line for group, exact in pairs for line in compared([group], [exact], group.name, _beside(group, exact))]
+    lines = [f"{line[:-1]}{_costs(a, b)}." for a, b in pairs[:MOST_PAIRS] for line in compared([a], [b], a.name, _beside(a, b))]
+    return [*lines, *([f"{len(pairs) - MOST_PAIRS} more stand beside exact attention in the table."] if pairs[MOST_PAIRS:] else [])]
+
+
+def _costs(group: Group, exact: Group) -> str:
+    """What it takes of the exact model's time and memory."""
+    keys = {"train_seconds": "training time", "inference_ms_min": "inference time", "peak_train_mb": "memory"}
+    found = {what: (group.spread(key), exact.spread(key)) for key, what in keys.items()}
+    told = [f"{mine.mean / theirs.mean:.2f} of its {what}" for what, (mine, theirs) in found.items() if mine and theirs and theirs.mean]
+    return f"; it takes {', '.join(told)}" if told else ""
+
+
+def _converted(groups: list[Group], everyone: Sequence[Group]) -> list[str]:
+    """Beside the model each was made from, and beside one of the same attention that began afresh."""
+    lines = []
+    for group in groups:
+        parent = UNIQUE.sub("", Path(group.first.get("conversion", {}).get("parent") or "").name)
+        whole = next((g for g in everyone if g.name.replace("/", "-").partition(" (")[0] == parent), None)
+        lines += compared([group], [whole] if whole else [], group.name, f"{whole.name} (which it was made from)" if whole else "")
+        fresh = [g for g in everyone if parent and _is_the_same_from_scratch(group, g)]
+        lines += [
+            line
+            for g in fresh
+            for line in compared(
+                [group], [g], group.name, f"{g.name} (the same from scratch, {counted(g.runs[0].recipe.train.epochs, 'epoch')})"
+            )
+        ]
+    return lines
+
+
+def _is_the_same_from_scratch(group: Group, other: Group) -> bool:
+    ours, theirs = (g.runs[0].recipe for g in (group, other))
+    return theirs.train.weights is None and (ours.model, ours.data) == (theirs.model, theirs.data) and group is not other
+
+
+def _series(group: Group) -> str:
+    return FEATURES.sub("", group.attention)
 
 
 def _beside(group: Group, exact: Group) -> str:

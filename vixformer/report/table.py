@@ -28,7 +28,7 @@ class Column:
         if value is None:
             return ""
         sd = self.spread(group) if self.spread is not None else None
-        return self.show(value) + ("" if sd is None else f" ± {sd:.2f}")
+        return self.show(value) + ("" if sd is None else f" ± {self.show(sd)}")
 
 
 def _mean(key: str) -> Callable[[Group], float | None]:
@@ -62,9 +62,9 @@ def columns(groups: Sequence[Group]) -> list[Column]:
         Column("top-1 %", "of the test images, at the epoch that validation chose", _mean("test_top1"), _fixed(2), _sd("test_top1")),
         Column("top-5 %", "of the test images", _mean("test_top5"), _fixed(2), _sd("test_top5")),
         Column("parameters", "all of them", lambda g: g.first["parameters"], _fixed(0)),
-        Column("train s", "all epochs, without evaluation", _mean("train_seconds"), _fixed(0)),
-        Column("inference ms", "a batch, least of the calls of a run", _mean("inference_ms_min"), _fixed(1)),
-        Column("memory MiB", "peak of a training step", _mean("peak_train_mb"), _fixed(0)),
+        Column("train s", "all epochs, without evaluation", _mean("train_seconds"), _fixed(0), _sd("train_seconds")),
+        Column("inference ms", "a batch, least of the calls of a run", _mean("inference_ms_min"), _fixed(1), _sd("inference_ms_min")),
+        Column("memory MiB", "peak of a training step", _mean("peak_train_mb"), _fixed(0), _sd("peak_train_mb")),
         Column("x train", "train s, to exact attention", relative("train_seconds"), _fixed(2)),
         Column("x inference", "inference ms, to exact attention", relative("inference_ms_min"), _fixed(2)),
         Column("x memory", "memory, to exact attention", relative("peak_train_mb"), _fixed(2)),

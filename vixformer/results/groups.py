@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from vixformer.attention.kernels.softmax import SoftmaxKernel
 from vixformer.attention.layout import parse
 from vixformer.attention.performer import Performer
 from vixformer.attention.softmax import Softmax
-from vixformer.results.runs import RECIPE, Run, Spread, read_run, spread
+from vixformer.results.runs import RECIPE, SUMMARY, Run, Spread, read_run, spread
 
 UNIQUE = re.compile(r"(^|[-/])seed\d+(-fold\d+)?(-[0-9a-f]{12})?$")
 LAYOUTS = ("standard", "all", "alternate", "first", "last")
@@ -52,9 +53,10 @@ class Group:
     def protocol(self) -> str:
         """In words: what runs must have in common to be compared."""
         recipe = self.runs[0].recipe
+        begun = "" if recipe.train.weights is None else ", from a trained model"
         part = "" if recipe.data.fraction == 1 else f" on {recipe.data.fraction:.0%} of the training images"
         folds = "" if recipe.data.folds is None else f", {recipe.data.folds} folds"
-        return f"{self.data}, {recipe.train.epochs} epochs{part}{folds}"
+        return f"{self.data}, {counted(recipe.train.epochs, 'epoch')}{part}{folds}{begun}"
 
     def values(self, key: str) -> list[float]:
         return [value for run in self.runs if (value := (run.summary or {}).get(key)) is not None]
@@ -87,9 +89,9 @@ def layout_of(layers: Sequence[Any]) -> Layout | None:
     half = len(layers) // 2
     patterns = {
         "all": [True] * len(layers),
-        "alternate": [i % 2 == 0 for i in range(len(layers))],
-        "first": [i < half for i in range(len(layers))],
+        "first": [i < half for i in range(len(layers))],  # in front of alternate, which is the same for two layers
         "last": [i >= len(layers) - half for i in range(len(layers))],
+        "alternate": [i % 2 == 0 for i in range(len(layers))],
     }
     place = next((name for name, pattern in patterns.items() if pattern == efficient), None)
     if place is None:
@@ -113,12 +115,18 @@ class Found:
 def find_runs(folders: Iterable[Path]) -> Found:
     """In these folders, however deep, or these runs themselves. One that is damaged does not hide the others."""
     runs, damaged, names = [], [], {}
+    seen: set[Path] = set()
     for folder in folders:
         if not folder.is_dir():
-            raise ValueError(f"{folder} is not there: give run folders, or folders of them")
+            raise ValueError(f"{folder} is no folder here: give run folders, or folders of them")
         for path in sorted(folder.rglob(RECIPE)):
+            if path.resolve() in seen:
+                continue
+            seen.add(path.resolve())
             try:
-                runs.append(run := read_run(path.parent))
+                run = read_run(path.parent)
+                _check(run)
+                runs.append(run)
                 names[run.folder] = _name(run.folder, folder)
             except ValueError as error:
                 damaged.append(str(error))
@@ -130,6 +138,22 @@ def find_runs(folders: Iterable[Path]) -> Found:
     labels = {key: key[0] if shared.count(key[0]) == 1 else f"{key[0]} ({_what(group[0])})" for key, group in found.items()}
     groups = [Group(labels[key], tuple(sorted(group, key=lambda run: run.recipe.train.seed))) for key, group in found.items()]
     return Found(sorted(groups, key=lambda group: group.name), [run for run in runs if run.summary is None], damaged)
+
+
+def _check(run: Run) -> None:
+    """Whether it has what tables and figures ask of every run."""
+    run.history()
+    if run.summary is None:
+        return
+    wanted = ("test_top1", "test_images", "parameters")
+    lacking = [key for key in wanted if not isinstance(run.summary, dict) or not isinstance(run.summary.get(key), int | float)]
+    lacking += [key for key in wanted if not lacking and not math.isfinite(run.summary[key])]
+    if lacking:
+        raise ValueError(f"{run.folder / SUMMARY} is damaged: it has no {lacking[0]} that is a number")
+
+
+def counted(n: int, what: str) -> str:
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
 def _name(run: Path, folder: Path) -> str:

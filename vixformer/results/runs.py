@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import statistics
 from collections.abc import Iterable, Sequence
@@ -68,8 +69,18 @@ class Run:
     """None while it is not finished."""
 
     def history(self) -> list[dict[str, Any]]:
+        """A line an epoch; of a training that diverged, what is finite of it."""
         path = self.folder / HISTORY
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        lines = path.read_text().splitlines() if path.exists() else []
+        try:
+            found = [json.loads(line) for line in lines]
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged: {error}") from None
+        return [{key: value for key, value in epoch.items() if _is_told(value)} for epoch in found]
+
+
+def _is_told(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def read_run(folder: str | Path) -> Run:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
+import re
+import shlex
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
-from PIL import Image
+from PIL import Image, ImageOps
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteError
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from vixformer.data.picture import MOST_BYTES, open_picture
 from vixformer.report.collect import collect
 from vixformer.report.page import asset, html
-from vixformer.results.groups import find_runs
+from vixformer.report.pictures import Picture, all_pictures
+from vixformer.results.groups import Group, find_runs
+from vixformer.results.runs import HISTORY, SUMMARY
 from vixformer.serve.models import Models
 from vixformer.version import __version__
 
@@ -76,18 +82,32 @@ class Version(BaseModel):
     """Another one as soon as anything in the runs has changed."""
 
 
-IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/tiff")
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/tiff", "image/x-portable-pixmap")
 BODY = {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in IMAGE_TYPES}, "required": True}
-PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": Problem} for code in (400, 404, 413, 415, 422, 507)}
+PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": Problem} for code in (400, 404, 413, 415, 422, 503, 507)}
+GONE: dict[int | str, dict[str, Any]] = {503: {"model": Problem}}
 
 
-def create_app(folders: list[Path], most_bytes: int = 2**30, hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")) -> FastAPI:
+WAITING = "There is no finished run here yet. As soon as one is done it appears."
+DECODING = threading.Semaphore(2)
+"""Pictures that are unpacked at the same time: each may take hundreds of megabytes for a moment."""
+
+
+def create_app(
+    folders: list[Path],
+    most_bytes: int = 2**30,
+    hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]"),
+    benches: dict[str, Any] | None = None,
+) -> FastAPI:
+    """`hosts`: names under which it may be asked for, "*" for any; a stranger's page that points its own name here is refused."""
     app = FastAPI(title="vixformer", version=__version__, docs_url=None, redoc_url=None, description="Runs, and models to try.")
-    models, reports = Models(folders, most_bytes), _Reports(folders)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    models, reports = Models(folders, most_bytes), _Reports(folders, benches or {})
 
     @app.middleware("http")
     async def guard(request: Request, call_next: Any) -> Any:
+        host = re.sub(r":\d+$", "", request.headers.get("host", ""))
+        if "*" not in hosts and host not in hosts:
+            return JSONResponse({"detail": f"this server answers to {hosts[0]}, not to {host[:80]}"}, 400)
         response = await call_next(request)
         response.headers.update(HEADERS)
         return response
@@ -104,6 +124,15 @@ def create_app(folders: list[Path], most_bytes: int = 2**30, hosts: tuple[str, .
         detail = told.get(error.status_code, error.detail) if error.detail in ("Not Found", "Method Not Allowed") else error.detail
         return JSONResponse({"detail": detail}, error.status_code, headers=error.headers)
 
+    @app.exception_handler(ValueError)
+    async def unreadable(_: Request, error: ValueError) -> JSONResponse:
+        """Runs or weights that were there when the server began."""
+        return JSONResponse({"detail": str(error)}, 503)
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"detail": f"the server failed ({type(error).__name__}); its terminal says more"}, 500)
+
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def page() -> str:
         return html(None, asset("live.js", "vixformer.serve"), asset("try.html", "vixformer.serve"))
@@ -117,12 +146,12 @@ def create_app(folders: list[Path], most_bytes: int = 2**30, hosts: tuple[str, .
         """Changes whenever the runs do: ask often, it is cheap."""
         return Version(version=reports.version())
 
-    @app.get("/api/report")
+    @app.get("/api/report", responses=GONE)
     def report() -> dict[str, Any]:
         """What the page shows: table, figures as Vega-Lite definitions, sentences."""
         return reports.get()
 
-    @app.get("/api/models")
+    @app.get("/api/models", responses=GONE)
     def known() -> list[Model]:
         """Models that can be asked, best first."""
         return [
@@ -137,22 +166,17 @@ def create_app(folders: list[Path], most_bytes: int = 2**30, hosts: tuple[str, .
     async def predict(
         request: Request,
         model: Annotated[list[str], Query(min_length=1, max_length=MOST_MODELS, description="Names from /api/models.")],
-        top: Annotated[int, Query(ge=1, le=100)] = 5,
-        maps: bool = True,
+        top: Annotated[int, Query(ge=1, le=100, description="Classes an answer has, the likeliest first; 5 if left out.")] = 5,
+        maps: Annotated[bool, Query(description="Whether to draw where models look; it takes a little longer.")] = True,
         invert: Annotated[
             bool, Query(description="Dark becomes light: for dark ink on white paper, where the model knows light on dark.")
         ] = False,
     ) -> Prediction:
-        """What models take a picture for. The body is the picture itself, in any of the formats that Pillow reads and the list names."""
+        """What models take a picture for. The body is the picture itself; application/octet-stream will do for its kind."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (*IMAGE_TYPES, "application/octet-stream"):
             raise HTTPException(415, f"the body must be a picture, {', '.join(IMAGE_TYPES)}, not {kind[:60] or 'nothing'}")
         data = await _body(request)
-        for name in model:
-            try:
-                models.get(name)
-            except KeyError as error:
-                raise HTTPException(404, error.args[0]) from None
         return await run_in_threadpool(_predict, models, data, list(dict.fromkeys(model)), top, maps, invert)
 
     return app
@@ -170,11 +194,18 @@ async def _body(request: Request) -> bytes:
 
 def _predict(models: Models, data: bytes, names: list[str], top: int, maps: bool, invert: bool) -> Prediction:
     try:
-        picture = open_picture(data)
+        for name in names:
+            models.get(name)
+    except KeyError as error:
+        raise HTTPException(404, error.args[0]) from None
+    try:
+        with DECODING:
+            picture = open_picture(data)
     except ValueError as error:
         raise HTTPException(422, str(error)) from None
+    picture = ImageOps.invert(picture) if invert else picture
     try:
-        answers = [models.ask(name, picture, top, maps, invert) for name in names]
+        answers = [models.ask(name, picture, top, maps) for name in names]
     except MemoryError as error:
         raise HTTPException(507, str(error)) from None
     seen = models.get(names[0]).preprocessing.pixels(picture)
@@ -198,32 +229,47 @@ def _uri(image: Image.Image) -> str:
 
 
 class _Reports:
-    """The report, made anew when the runs have changed."""
+    """The report, made anew when the runs have changed. Pictures take seconds, so they are drawn beside and appear when they are done."""
 
-    def __init__(self, folders: list[Path]) -> None:
-        self.folders, self.lock = folders, threading.Lock()
+    def __init__(self, folders: list[Path], benches: dict[str, Any]) -> None:
+        self.folders, self.benches, self.lock = folders, benches, threading.Lock()
         self.made: tuple[str, dict[str, Any]] | None = None
+        self.pictures: list[Picture] = []
+        self.drawn: tuple[str, ...] = ()
+        """Finished runs that the pictures are of."""
+        self.times_drawn = 0
+        self.drawing: threading.Thread | None = None
 
     def version(self) -> str:
         stamps = []
-        for folder in self.folders:
-            for name in ("history.jsonl", "summary.json"):
-                for path in (folder / name, *folder.glob(f"*/{name}")):
-                    try:
-                        stamps.append(path.stat().st_mtime_ns)
-                    except OSError:
-                        continue
-        return f"{len(stamps)}-{max(stamps, default=0)}"
+        for path in (path for folder in self.folders for name in (HISTORY, SUMMARY) for path in folder.rglob(name)):
+            with contextlib.suppress(OSError):
+                stamps.append(path.stat().st_mtime_ns)
+        return f"{len(stamps)}-{max(stamps, default=0)}-{self.times_drawn}"
 
     def get(self) -> dict[str, Any]:
         with self.lock:
             version = self.version()
             if self.made is None or self.made[0] != version:
-                report = collect(
-                    self.folders, {}, live=True, command=f"vix report {' '.join(map(str, self.folders))}", title="vixformer runs"
-                )
-                self.made = version, json.loads(json.dumps({**report.to_dict(), "version": version}, default=str))
+                command = f"vix report {shlex.join(map(str, self.folders))}"
+                report = collect(self.folders, self.benches, live=True, command=command, title="vixformer runs")
+                self._draw(report.groups)
+                told = replace(report, pictures=self.pictures, extra={"empty": WAITING, "version": version}).to_dict()
+                self.made = version, json.loads(json.dumps(told, default=str))
             return self.made[1]
+
+    def _draw(self, groups: Sequence[Group]) -> None:
+        runs = tuple(str(run.folder) for group in groups for run in group.runs)
+        if runs == self.drawn or (self.drawing is not None and self.drawing.is_alive()):
+            return
+        self.drawn = runs
+
+        def draw() -> None:
+            self.pictures = all_pictures(groups)
+            self.times_drawn += 1
+
+        self.drawing = threading.Thread(target=draw, daemon=True)
+        self.drawing.start()
 
 
 def runs_in(folders: list[Path]) -> int:

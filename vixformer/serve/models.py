@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import Image, ImageOps
+from PIL import Image
 
 from vixformer.backbones.base import CONFIG_FILE, WEIGHTS_FILE
 from vixformer.data.preprocess import PREPROCESSING_FILE, Preprocessing
@@ -33,6 +33,8 @@ class Known:
     top1: float
     preprocessing: Preprocessing
     bytes: int
+    written: int
+    """When its weights were, in nanoseconds: a run that was trained again is another model."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,11 @@ class Answer:
 
 
 class Models:
-    """By the name of their run: what a request says is looked up here, and never becomes a path."""
+    """By the name that the table has for them: what a request says is looked up here, and never becomes a path."""
 
     def __init__(self, folders: list[Path], most_bytes: int) -> None:
         self.folders, self.most_bytes = folders, most_bytes
-        self.loaded: OrderedDict[str, Predictor] = OrderedDict()
+        self.loaded: OrderedDict[str, tuple[Known, Predictor]] = OrderedDict()
         self.lock = threading.Lock()
         """One image at a time goes through a model: torch uses all cores for it."""
         self._known: dict[str, Known] = {}
@@ -62,15 +64,15 @@ class Models:
             folder = group.runs[0].folder / BEST
             if not all((folder / name).exists() for name in (CONFIG_FILE, WEIGHTS_FILE, PREPROCESSING_FILE)):
                 continue
-            name = group.runs[0].folder.name
-            known = self._known.get(name)
-            if known is None:
+            weights = (folder / WEIGHTS_FILE).stat()
+            known = self._known.get(group.name)
+            if known is None or (known.folder, known.written) != (folder, weights.st_mtime_ns):
                 try:
                     preprocessing = Preprocessing.load(folder)
                 except ValueError:
                     continue
-                size = (folder / WEIGHTS_FILE).stat().st_size
-                known = Known(name, folder, group.data, group.attention, group.values("test_top1")[0], preprocessing, size)
+                top1 = group.values("test_top1")[0]
+                known = Known(group.name, folder, group.data, group.attention, top1, preprocessing, weights.st_size, weights.st_mtime_ns)
             found.append(known)
         self._known = {known.name: known for known in sorted(found, key=lambda known: (known.data, -known.top1))}
         return self._known
@@ -81,11 +83,10 @@ class Models:
             raise KeyError(f'there is no model "{name[:80]}" here; /api/models lists them')
         return found
 
-    def ask(self, name: str, picture: Image.Image, top: int = 5, maps: bool = True, invert: bool = False) -> Answer:
+    def ask(self, name: str, picture: Image.Image, top: int = 5, maps: bool = True) -> Answer:
         known = self.get(name)
         prepare = known.preprocessing
         shown = picture.convert("L" if prepare.channels == 1 else "RGB")
-        shown = ImageOps.invert(shown) if invert else shown
         images = prepare([shown])
         with self.lock:
             predictor = self._predictor(known)
@@ -97,14 +98,16 @@ class Models:
         return Answer(name, predictor.guesses(logits, top)[0], milliseconds, drawn)
 
     def _predictor(self, known: Known) -> Predictor:
+        if known.name in self.loaded and self.loaded[known.name][0] != known:
+            del self.loaded[known.name]
         if known.name not in self.loaded:
             if known.bytes > self.most_bytes:
                 raise MemoryError(f"{known.name} has {known.bytes / 2**20:.0f} MiB of weights; {self.most_bytes / 2**20:.0f} are allowed")
-            while self.loaded and sum(self.get(name).bytes for name in self.loaded) + known.bytes > self.most_bytes:
+            while self.loaded and sum(other.bytes for other, _ in self.loaded.values()) + known.bytes > self.most_bytes:
                 self.loaded.popitem(last=False)
-            self.loaded[known.name] = Predictor.load(known.folder)
+            self.loaded[known.name] = known, Predictor.load(known.folder)
         self.loaded.move_to_end(known.name)
-        return self.loaded[known.name]
+        return self.loaded[known.name][1]
 
     @staticmethod
     def _maps(model: Any, image: torch.Tensor, picture: Image.Image) -> dict[str, Image.Image]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,12 +30,16 @@ Split = Callable[[Sequence[Group]], dict[str, list[Group]]]
 FIGURES: list[tuple[Maker, Split]] = []
 
 
+def a_protocol(groups: Sequence[Group]) -> dict[str, list[Group]]:
+    """Accuracies on different images, or after longer training, have nothing to do on one axis."""
+    return {one: [group for group in groups if group.protocol == one] for one in dict.fromkeys(group.protocol for group in groups)}
+
+
 def a_data_set(groups: Sequence[Group]) -> dict[str, list[Group]]:
-    """Accuracies on different images have nothing to do on one axis."""
     return {data: [group for group in groups if group.data == data] for data in dict.fromkeys(group.data for group in groups)}
 
 
-def figure(make: Maker, split: Split = a_data_set) -> Maker:
+def figure(make: Maker, split: Split = a_protocol) -> Maker:
     FIGURES.append((make, split))
     return make
 
@@ -44,6 +49,11 @@ def figure_of_alike(make: Maker) -> Maker:
     return figure(make, comparable)
 
 
+def figure_of_data(make: Maker) -> Maker:
+    """Where models stand by themselves, however they were trained."""
+    return figure(make, a_data_set)
+
+
 def all_figures(groups: Sequence[Group]) -> list[Figure]:
     found: list[Figure] = []
     for make, split in FIGURES:
@@ -51,9 +61,15 @@ def all_figures(groups: Sequence[Group]) -> list[Figure]:
             made = {label: one for label, some in split(groups).items() if (one := make(some)) is not None}
         several = len(made) > 1
         found += [
-            replace(one, name=f"{one.name}-{label}", title=f"{one.title}, {label}") if several else one for label, one in made.items()
+            replace(one, name=f"{one.name}-{file_name(label)}", title=f"{one.title}, {label}") if several else one
+            for label, one in made.items()
         ]
     return found
+
+
+def file_name(label: str) -> str:
+    """For files, and for a command line without quotes."""
+    return re.sub(r"[^\w.]+", "-", label.replace("%", "")).strip("-")
 
 
 def inline(rows: Iterable[dict[str, Any]]) -> Any:

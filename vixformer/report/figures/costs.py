@@ -11,6 +11,7 @@ import altair as alt
 from vixformer.report.figures.base import Figure, figure, inline, sized
 from vixformer.results.groups import Group
 
+MOST_IN_LEGEND = 12
 WIDTH, HEIGHT, LETTER = 420, 250, (6, 14)
 """About how many pixels a chart and a letter of its names take."""
 
@@ -19,25 +20,27 @@ def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure 
     rows = []
     for group in groups:
         top1, cost = group.spread("test_top1"), group.spread(key)
-        if top1 is None or cost is None:
+        if top1 is None or cost is None or cost.mean <= 0:  # a model that was converted and not trained took no time
             continue
-        half = top1.sd or 0.0
+        half, wide = top1.sd or 0.0, cost.sd or 0.0
         rows.append(
             {"model": group.name, "attention": group.attention, "top1": top1.mean,
              "low": top1.mean - half, "high": top1.mean + half,
-             "cost": cost.mean, "seeds": top1.count, "layers": "exact in every layer" if group.exact else "efficient in some"}
+             "cost": cost.mean, "least": max(cost.mean - wide, cost.mean / 10), "most": cost.mean + wide,
+             "seeds": top1.count, "layers": "exact in every layer" if group.exact else "efficient in some"}
         )  # fmt: skip
     if len(rows) < 2:
         return None
     base = alt.Chart(inline(rows)).encode(
         x=alt.X("cost:Q", title=axis, scale=alt.Scale(type="log", nice=False, padding=12)),
-        color=alt.Color("model:N", legend=None),
+        color=alt.Color("model:N", legend=alt.Legend(labelLimit=300) if len(rows) <= MOST_IN_LEGEND else None),
         tooltip=["model:N", "attention:N", alt.Tooltip("top1:Q", format=".2f"), alt.Tooltip("cost:Q", format=".2f"), "seeds:Q"],
     )
     points = base.mark_point(filled=True, size=90).encode(
         y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)), shape=alt.Shape("layers:N", title="attention")
     )
     bars = base.mark_rule().encode(y=alt.Y("low:Q", title="test top-1, %"), y2="high:Q")
+    wide = base.mark_rule().encode(x=alt.X("least:Q", title=axis), x2="most:Q", y="top1:Q")
     for row in rows:
         row["front"] = not any(o["cost"] <= row["cost"] and o["top1"] >= row["top1"] and o is not row for o in rows)
     _name(rows)
@@ -50,10 +53,10 @@ def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure 
         for side, dx in (("left", 7), ("right", -7)) if any(row["named"] == side for row in rows)
     ]  # fmt: skip
     says = (
-        "Mean over seeds; bars are one standard deviation, none where there is one seed. "
+        "Mean over seeds; bars are one standard deviation either way, none where there is one seed. "
         "Joined by the dashed line, and named where there is room, is what nothing else beats in both."
     )
-    return Figure(f"pareto-{name}", f"Accuracy against {axis}", sized(alt.layer(bars, points, line, *names)), says)
+    return Figure(f"pareto-{name}", f"Accuracy against {axis}", sized(alt.layer(bars, wide, points, line, *names)), says)
 
 
 def _name(rows: Sequence[dict[str, Any]]) -> None:

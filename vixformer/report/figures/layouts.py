@@ -22,7 +22,7 @@ def _placed(groups: Sequence[Group]) -> list[dict[str, Any]]:
         layout, top1 = group.layout(), group.spread("test_top1")
         if layout is None or top1 is None:
             continue
-        train = [history[-1]["train_top1"] for history in group.histories() if history]
+        train = [history[-1]["train_top1"] for history in group.histories() if history and "train_top1" in history[-1]]
         seconds, inference = group.spread("seconds_an_epoch"), group.spread("inference_ms_min")
         rows.append(
             {"model": group.name, "layout": layout.place,
@@ -85,7 +85,7 @@ def best_layouts(groups: Sequence[Group]) -> Figure | None:
     line = base.transform_filter(is_exact).mark_rule(strokeDash=[5, 3], color="gray").encode(y="top1:Q")
     says = (
         "The best configuration of each layout, with one standard deviation over seeds; the dashed line is exact attention. "
-        "Being the best of several makes a bar look better than it is."
+        "Being the best of several makes a point look better than it is."
     )
     return Figure("best-layouts", "The best of each layout", sized(bars + errors + line), says)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import altair as alt
 
-from vixformer.report.figures.base import Figure, figure, inline, sized
+from vixformer.report.figures.base import Figure, figure, figure_of_data, inline, sized
 from vixformer.results.groups import Group
 from vixformer.results.runs import Run
 
@@ -52,8 +52,8 @@ def curves(groups: Sequence[Group]) -> Figure | None:
         return None
     pick = alt.selection_point(fields=["model"], bind="legend")
     base = alt.Chart(inline(rows)).encode(
-        x=alt.X("epoch:Q", axis=alt.Axis(tickMinStep=1)),
-        color=alt.Color("model:N", title=None, legend=alt.Legend(labelLimit=320, symbolLimit=500)),
+        x=alt.X("epoch:Q", axis=alt.Axis(format="d", values=_ticks(max(row["epoch"] for row in rows)))),
+        color=alt.Color("model:N", title=None, legend=alt.Legend(labelLimit=320, symbolLimit=500, symbolOpacity=1)),
         opacity=alt.condition(pick, alt.value(1.0), alt.value(0.08)),
     )  # fmt: skip
     line = base.mark_line(point=True).encode(
@@ -69,6 +69,10 @@ def curves(groups: Sequence[Group]) -> Figure | None:
     return Figure(
         "curves", "Learning curves", panels, "Mean over seeds, and from the lowest to the highest of them. Click a name to see it alone."
     )
+
+
+def _ticks(last: int) -> list[int]:
+    return list(range(1, last + 1, max(1, round(last / 8))))
 
 
 @figure
@@ -87,7 +91,7 @@ def classes(groups: Sequence[Group]) -> Figure | None:
     return Figure("classes", "Class by class", sized(chart, 24 * len({row["class"] for row in rows})), "One mark a model, its first seed.")
 
 
-@figure
+@figure_of_data
 def confusion(groups: Sequence[Group]) -> Figure | None:
     """As "CIFAR-10 Image Classification Using Performer" and its kind show it; a model at a time on the page."""
     able = [g for g in groups if 2 <= len(g.first.get("confusion") or []) <= MOST_CLASSES]
@@ -119,7 +123,7 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
     return Figure("confusion", "Confusion", chart, says)
 
 
-@figure
+@figure_of_data
 def conversion(groups: Sequence[Group]) -> Figure | None:
     rows = [
         {"model": g.name, "layer": layer["layer"], "error": 100 * layer["error"]}

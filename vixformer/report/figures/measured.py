@@ -17,10 +17,13 @@ def histogram(data: str, pixels: Any) -> Figure:
     rows = []
     for channel, name in enumerate(colours):
         counts = pixels[:, channel].flatten().bincount(minlength=256).view(32, 8).sum(1)
-        rows += [{"channel": name, "value": 8 * i, "share": c / max(int(counts.sum()), 1)} for i, c in enumerate(counts.tolist())]
+        rows += [
+            {"channel": name, "value": 8 * i, "share": c / max(int(counts.sum()), 1)}
+            for i, c in enumerate([*counts.tolist(), counts[-1].item()])
+        ]
     chart = alt.Chart(inline(rows)).mark_line(interpolate="step-after", strokeWidth=2).encode(
-        x=alt.X("value:Q", title="value of a pixel", scale=alt.Scale(domain=[0, 255])),
-        y=alt.Y("share:Q", title="of the pixels", axis=alt.Axis(format="%")),
+        x=alt.X("value:Q", title="value of a pixel", scale=alt.Scale(domain=[0, 256])),
+        y=alt.Y("share:Q", title="of the pixels", axis=alt.Axis(format="%"), scale=alt.Scale(type="sqrt")),
         color=alt.Color("channel:N", scale=alt.Scale(domain=list(colours), range=list(colours.values()))),
     )  # fmt: skip
     return Figure(f"channels-{data}", f"Channels, {data}", sized(chart, 180), f"{len(pixels):,} training images, from all over the set.")

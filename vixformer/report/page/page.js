@@ -1,6 +1,6 @@
 const byId = (id) => document.getElementById(id);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
-let report = null, sorted = { column: null, up: false }, filter = "";
+let report = null, sorted = { column: null, up: false }, filter = "", classModel = null;
 
 function make(tag, options = {}, ...children) {
   const { attributes, ...rest } = options;
@@ -12,12 +12,12 @@ function make(tag, options = {}, ...children) {
 
 function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 
-function looks() {
+function looks(room) {
   const ink = colour("--ink"), quiet = colour("--quiet"), line = colour("--line"), font = "system-ui, sans-serif";
   const axis = { labelColor: quiet, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: 500 };
   return {
     background: null, font, view: { stroke: line }, axis, title: { color: ink },
-    legend: { labelColor: ink, titleColor: ink, orient: "bottom", columns: 3, symbolBaseFillColor: quiet, symbolBaseStrokeColor: quiet }, header: { labelColor: ink, titleColor: ink },
+    legend: { labelColor: ink, titleColor: ink, orient: "bottom", columns: room < 420 ? 1 : 3, labelLimit: Math.max(room - 40, 120), symbolBaseFillColor: quiet, symbolBaseStrokeColor: quiet }, header: { labelColor: ink, titleColor: ink },
     rule: { color: quiet }, text: { color: ink }, tick: { color: colour("--accent") },
   };
 }
@@ -29,13 +29,30 @@ async function draw(holder, figure) {
     const room = holder.parentElement.clientWidth - 90;  // what axes take
     if (told.width && room > 150 && room < told.width) told.width = room;
     if (told.spec?.width && room > 150 && room < told.spec.width) told.spec = { ...told.spec, width: room };
+    if (told.facet && room < 2 * (told.spec.width + 60)) {  // panels below one another
+      told.facet = told.facet.column ?? told.facet;
+      told.columns = 1;
+    }
     drawn.get(holder)?.finalize();
     holder.textContent = "";
-    drawn.set(holder, await window.vegaEmbed(holder, told, { renderer: "svg", actions: false, config: looks(), tooltip: { theme: dark.matches ? "dark" : "light" } }));
+    drawn.set(holder, await window.vegaEmbed(holder, told, { renderer: "svg", actions: false, config: looks(room), tooltip: { theme: dark.matches ? "dark" : "light" } }));
   } catch (problem) {
     holder.replaceChildren(make("p", { className: "error", textContent: `This chart could not be drawn: ${problem.message}` }));
     console.error(problem);
   }
+}
+
+function titled(tag, title, options, ...children) {
+  const id = `title-${title.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-")}`;
+  return make(tag, { ...options, attributes: { "aria-labelledby": id } }, make("h3", { id, textContent: title }), ...children);
+}
+
+// What has not changed stays in the page, with what was picked and typed in it.
+const kept = new Map();
+function keep(name, content, build) {
+  const key = JSON.stringify(content);
+  if (kept.get(name)?.key !== key) kept.set(name, { key, card: build() });
+  return kept.get(name).card;
 }
 
 function caption(item) {
@@ -48,14 +65,14 @@ function chartCard(figure) {
   const holder = make("div", { className: "chart scroll", id: `chart-${figure.name}`, tabIndex: 0, attributes: { role: "group", "aria-label": figure.title } });
   const inside = make("div");  // vega-embed gives this one its own style
   holder.append(inside);
-  const card = make("figure", { className: figure.wide ? "wide" : "" }, make("h3", { textContent: figure.title }), holder, caption(figure));
+  const card = titled("figure", figure.title, { className: figure.wide || figure.spec.width > 520 ? "wide" : "" }, holder, caption(figure));
   requestAnimationFrame(() => draw(inside, figure));  // once it has a width
   return card;
 }
 
 function pictureCard(picture) {
   const image = make("img", { src: picture.uri, alt: `${picture.title}. ${picture.says}` });
-  return make("figure", { className: picture.wide ? "picture wide" : "picture" }, make("h3", { textContent: picture.title }), image, caption(picture));
+  return titled("figure", picture.title, { className: picture.wide ? "picture wide" : "picture" }, image, caption(picture));
 }
 
 function rowsShown() {
@@ -76,6 +93,7 @@ function fillTable(body, count) {
   const rows = rowsShown();
   body.replaceChildren(...rows.map((row) => make("tr", { className: row.exact ? "exact" : "" },
     ...row.cells.map((cell, i) => make("td", { className: report.columns[i].text ? "text" : "", textContent: cell.show })))));
+  if (!rows.length) body.append(make("tr", {}, make("td", { className: "text quiet", colSpan: report.columns.length, textContent: "No model has all of these words." })));
   count.textContent = `${rows.length} of ${report.rows.length} models`;
 }
 
@@ -96,10 +114,11 @@ function tableCard() {
   const input = make("input", { type: "search", id: "filter", value: filter, placeholder: "such as mnist relu" });
   input.oninput = () => { filter = input.value; fillTable(body, count); };
   fillTable(body, count);
-  const table = make("table", { id: "table" }, make("caption", { className: "quiet", textContent: report.caption }), make("thead", {}, make("tr", {}, ...heads)), body);
+  const table = make("table", { id: "table" }, make("caption", { className: "quiet" }, make("span", { textContent: report.caption })), make("thead", {}, make("tr", {}, ...heads)), body);
   return make("div", { className: "card" },
     make("div", { className: "tools" }, make("label", { textContent: "Show only ", htmlFor: "filter" }), input, count),
-    make("div", { className: "tablebox scroll", tabIndex: 0, attributes: { role: "region", "aria-label": "Table of models" } }, table));
+    make("div", { className: "tablebox scroll", tabIndex: 0, attributes: { role: "region", "aria-label": "Table of models" } }, table),
+    make("p", { className: "quiet" }, make("code", { textContent: report.tableCommand })));
 }
 
 function classCard() {
@@ -109,11 +128,12 @@ function classCard() {
     make("td", { className: "text", textContent: name }),
     ...["precision", "recall", "f1-score"].map((key) => make("td", { textContent: (100 * v[key]).toFixed(1) })),
     make("td", { textContent: v.support.toLocaleString("en") }))));
-  pick.onchange = fill;
+  if (names.includes(classModel)) pick.value = classModel;
+  pick.onchange = () => { classModel = pick.value; fill(); };
   fill();
   const heads = ["class", "precision %", "recall %", "F1 %", "images"];
   const head = make("thead", {}, make("tr", {}, ...heads.map((name, i) => make("th", { scope: "col", className: i ? "" : "text", style: "padding:.4rem .6rem", textContent: name }))));
-  return make("figure", {}, make("h3", { textContent: "Class report" }),
+  return titled("figure", "Class report", {},
     make("div", { className: "tools" }, make("label", { htmlFor: "class-model", textContent: "Model" }), pick),
     make("div", { className: "tablebox scroll", tabIndex: 0, attributes: { role: "region", "aria-label": "Class report" } }, make("table", {}, head, body)),
     make("figcaption", { textContent: "On the test images, first seed." }));
@@ -126,25 +146,29 @@ function section(name, ...children) {
 
 function render(found) {
   report = found;
+  const active = document.activeElement;
+  const cardOf = (figure) => keep(`figure ${figure.name}`, figure, () => chartCard(figure));
   byId("title").textContent = report.title;
   document.title = report.title;
   byId("lead").textContent = report.lead;
   const parts = [];
   if (report.rows.length) {
-    const overview = report.figures.filter((f) => f.section === "Overview").map(chartCard);
-    parts.push(section("Overview", make("div", { className: "cards" }, ...overview), make("p", {}), tableCard(),
+    const overview = report.figures.filter((f) => f.section === "Overview").map(cardOf);
+    parts.push(section("Overview", make("div", { className: "cards" }, ...overview), make("p", {}), keep("table", [report.columns, report.rows], tableCard),
       make("ul", { className: "lines quiet" }, ...report.notes.map((note) => make("li", { textContent: note })))));
   }
   const answers = Object.entries(report.sentences);
   if (answers.length) parts.push(section("Answers", ...answers.flatMap(([where, lines]) => [
     make("h3", { textContent: where }), make("ul", { className: "lines" }, ...lines.map((line) => make("li", { textContent: line })))])));
   for (const name of report.sections) {
-    const cards = report.figures.filter((f) => f.section === name).map(chartCard);
-    if (name === "Classes" && Object.keys(report.reports).length) cards.push(classCard());
+    const cards = report.figures.filter((f) => f.section === name).map(cardOf);
+    if (name === "Classes" && Object.keys(report.reports).length) cards.push(keep("classes", report.reports, classCard));
     cards.push(...report.pictures.filter((p) => p.section === name).map(pictureCard));
     if (cards.length) parts.push(section(name, make("div", { className: name === "Where models look" ? "cards small" : "cards" }, ...cards)));
   }
   byId("content").replaceChildren(...parts);
+  const again = active?.isConnected ? active : active?.id && byId(active.id);
+  if (again && again !== document.body) again.focus({ preventScroll: true });
   const anchors = [...document.querySelectorAll("main section")].map((s) => make("li", {}, make("a", { href: `#${s.id}`, textContent: s.querySelector("h2").textContent })));
   byId("sections").replaceChildren(...anchors);
   byId("foot").textContent = report.foot;
@@ -153,6 +177,6 @@ function render(found) {
   byId("state").textContent = report.rows.length ? "" : report.empty;
 }
 
-dark.addEventListener("change", () => report && render(report));
+dark.addEventListener("change", () => { kept.clear(); if (report) render(report); });
 const given = byId("report").textContent.trim();
 if (given) render(JSON.parse(given));

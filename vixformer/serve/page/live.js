@@ -7,7 +7,7 @@ async function refresh() {
     const { version } = await (await fetch("api/version")).json();
     if (version !== seen) {
       const found = await fetch("api/report");
-      if (!found.ok) throw new Error((await found.json()).detail ?? found.statusText);
+      if (!found.ok) throw new Error((await found.json().catch(() => ({}))).detail ?? found.statusText);
       const before = window.scrollY;
       render(await found.json());
       window.scrollTo(0, before);
@@ -17,7 +17,7 @@ async function refresh() {
   } catch (problem) {
     byId("state").hidden = false;
     byId("state").className = "error";
-    byId("state").textContent = `The server does not answer (${problem.message}). This page goes on asking.`;
+    byId("state").textContent = `There is no news from the server: ${problem.message}. This page goes on asking.`;
     seen = null;
   }
   setTimeout(refresh, 3000);
@@ -41,16 +41,21 @@ async function listModels() {
   }
   const boxes = models.map((m) => make("label", {},
     make("input", { type: "checkbox", value: m.name, checked: chosen.has(m.name), onchange: ready }),
-    ` ${m.name.replace(/-[0-9a-f]{12}$/, "")} `, make("span", { className: "quiet", textContent: `${m.test_top1.toFixed(1)} %, ${m.attention}` })));
+    ` ${m.name} `, make("span", { className: "quiet", textContent: `${m.test_top1.toFixed(1)} %, ${m.attention}` })));
   byId("models").replaceChildren(byId("models").querySelector("legend"), ...boxes);
-  ready();
+  allow();
 }
 
 function picked() { return [...document.querySelectorAll("#models input:checked")].map((box) => box.value); }
 
-function ready() {
+function allow() {
   const names = picked();
   byId("ask").disabled = !picture || !names.length || names.length > 8;
+}
+
+function ready() {
+  const names = picked();
+  allow();
   if (names.length > 8) state("At most eight models at a time.", true);
   else if (!picture) state("Choose or draw a picture first.");
   else if (!names.length) state("Choose a model.");
@@ -76,7 +81,7 @@ async function question() {
   state("Looking …");
   byId("ask").disabled = true;
   try {
-    const known = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/tiff"];
+    const known = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/tiff", "image/x-portable-pixmap"];
     const kind = known.includes(picture.type) ? picture.type : "application/octet-stream";
     const reply = await fetch(`api/predict?${query}`, { method: "POST", body: picture, headers: { "Content-Type": kind } });
     const found = await reply.json();
@@ -94,7 +99,7 @@ async function question() {
 
 function show(found) {
   byId("answers").replaceChildren(...found.answers.map((answer) => make("div", { className: "card" },
-    make("h3", { textContent: answer.model.replace(/-[0-9a-f]{12}$/, "") }),
+    make("h3", { textContent: answer.model }),
     make("p", { className: "quiet", textContent: attentions[answer.model] ?? "" }),
     ...answer.top.map((guess) => make("div", { className: "guess" },
       make("span", { textContent: guess.label }), make("span", { textContent: `${(100 * guess.probability).toFixed(1)} %` }),
@@ -127,9 +132,23 @@ function place(event) {
   return [(event.clientX - box.left) * canvas.width / box.width, (event.clientY - box.top) * canvas.height / box.height];
 }
 Object.assign(pen, { lineWidth: 18, lineCap: "round", lineJoin: "round", strokeStyle: "#fff" });
-canvas.onpointerdown = (event) => { drawing = true; canvas.setPointerCapture(event.pointerId); pen.beginPath(); pen.moveTo(...place(event)); };
+canvas.onpointerdown = (event) => {
+  drawing = true;
+  canvas.setPointerCapture(event.pointerId);
+  pen.beginPath();
+  pen.moveTo(...place(event));
+  pen.lineTo(...place(event));  // a dot
+  pen.stroke();
+};
 canvas.onpointermove = (event) => { if (drawing) { pen.lineTo(...place(event)); pen.stroke(); } };
-canvas.onpointerup = () => { drawing = false; canvas.toBlob((blob) => use(blob), "image/png"); };
-byId("clear").onclick = wipe;
+canvas.onpointerup = canvas.onpointercancel = () => { drawing = false; canvas.toBlob((blob) => use(blob), "image/png"); };
+byId("clear").onclick = () => {
+  wipe();
+  picture = null;
+  byId("shown").hidden = true;
+  byId("answers").replaceChildren();
+  ready();
+};
 wipe();
+ready();
 refresh();
