@@ -65,7 +65,9 @@ def test_names_in_a_chart_do_not_lie_over_one_another() -> None:
         ("far", 90.0, 70.0, True),
         ("beaten", 95.0, 20.0, False),
     ]
-    rows: list[dict[str, Any]] = [{"model": m, "cost": c, "top1": t, "low": t, "high": t, "front": f} for m, c, t, f in said]
+    rows: list[dict[str, Any]] = [
+        {"model": m, "cost": c, "top1": t, "low": t, "high": t, "least": c, "most": c, "front": f} for m, c, t, f in said
+    ]
     _name(rows)
     assert [row["named"] for row in rows] == ["none", "left", "right", "none"]  # "far" would leave the chart on its right
 

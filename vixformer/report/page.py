@@ -32,7 +32,7 @@ SECTIONS = {
     "Where models look": ("attention", "heads"),
     "Data": ("channels", "augmentation", "patches"),
 }
-WIDE = ("curves", "running", "features", "times", "attention")
+WIDE = ("curves", "running", "features", "times")
 MOST_REPORTS = 12
 
 

@@ -186,7 +186,7 @@ def _alike(run: Run) -> str:
 def _what(run: Run) -> str:
     """What tells runs of one name apart."""
     recipe = run.recipe
-    return f"{recipe.model.attention}, {recipe.train.epochs} epochs of {recipe.data.fraction:.0%}"
+    return f"{recipe.model.attention}, {counted(recipe.train.epochs, 'epoch')} of {recipe.data.fraction:.0%}"
 
 
 def twin(group: Group, groups: Sequence[Group]) -> Group | None:

@@ -33,7 +33,7 @@ def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure 
         return None
     base = alt.Chart(inline(rows)).encode(
         x=alt.X("cost:Q", title=axis, scale=alt.Scale(type="log", nice=False, padding=12)),
-        color=alt.Color("model:N", legend=alt.Legend(labelLimit=300) if len(rows) <= MOST_IN_LEGEND else None),
+        color=alt.Color("model:N", legend=_legend(rows)),
         tooltip=["model:N", "attention:N", alt.Tooltip("top1:Q", format=".2f"), alt.Tooltip("cost:Q", format=".2f"), "seeds:Q"],
     )
     points = base.mark_point(filled=True, size=90).encode(
@@ -59,12 +59,16 @@ def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure 
     return Figure(f"pareto-{name}", f"Accuracy against {axis}", sized(alt.layer(bars, wide, points, line, *names)), says)
 
 
+def _legend(rows: Sequence[Any]) -> alt.Legend | None:
+    return alt.Legend(labelLimit=300) if len(rows) <= MOST_IN_LEGEND else None
+
+
 def _name(rows: Sequence[dict[str, Any]]) -> None:
     """Of the front, from the best down, as many as have room: names over one another can be read by nobody.
 
     `named` becomes the side on which a name begins, or none.
     """
-    left, right = (f(math.log(row["cost"]) for row in rows) for f in (min, max))
+    left, right = math.log(min(row["least"] for row in rows)), math.log(max(row["most"] for row in rows))
     bottom, top = min(row["low"] for row in rows), max(row["high"] for row in rows)
     taken: list[tuple[float, float, float]] = []
     for row in sorted(rows, key=lambda row: -row["top1"]):
@@ -108,7 +112,7 @@ def bubbles(groups: Sequence[Group]) -> Figure | None:
         x=alt.X("memory:Q", title="peak memory of a training step, MiB", scale=alt.Scale(zero=False)),
         y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
         size=alt.Size("parameters:Q", title="parameters"),
-        color=alt.Color("model:N", legend=None),
+        color=alt.Color("model:N", legend=_legend(rows)),
         tooltip=["model:N", alt.Tooltip("top1:Q", format=".2f"),
             alt.Tooltip("memory:Q", format=".0f"), alt.Tooltip("parameters:Q", format=",")],
     )  # fmt: skip

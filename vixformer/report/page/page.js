@@ -17,7 +17,7 @@ function looks(room) {
   const axis = { labelColor: quiet, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: 500 };
   return {
     background: null, font, view: { stroke: line }, axis, title: { color: ink },
-    legend: { labelColor: ink, titleColor: ink, orient: "bottom", columns: room < 420 ? 1 : 3, labelLimit: Math.max(room - 40, 120), symbolBaseFillColor: quiet, symbolBaseStrokeColor: quiet }, header: { labelColor: ink, titleColor: ink },
+    legend: { labelColor: ink, titleColor: ink, orient: "bottom", layout: { bottom: { anchor: "start", direction: "vertical", margin: 6 } }, columns: room < 420 ? 1 : 3, labelLimit: Math.max(room - 40, 120), symbolBaseFillColor: quiet, symbolBaseStrokeColor: quiet }, header: { labelColor: ink, titleColor: ink },
     rule: { color: quiet }, text: { color: ink }, tick: { color: colour("--accent") },
   };
 }
