@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup test lint test-slow bench demo results site clean
+.PHONY: setup test lint test-slow bench demo results packages site clean
 
 setup: $(STAMP)
 
@@ -37,6 +37,10 @@ demo: setup  ## under four minutes: trains seven attentions on images in the pac
 
 results: setup  ## the pages in docs/results, from the runs kept there
 	$(BIN)/python -m tools.pages
+
+packages: setup  ## the wheel, the source and the trained models as release files, in dist/
+	$(BIN)/python -m build --outdir dist
+	cd pretrained && for model in *; do $(PYTHON) -m zipfile -c ../dist/pretrained-$$model.zip $$model; done
 
 site: setup  ## the documentation as pages, in .site
 	$(BIN)/mkdocs build --strict

@@ -50,6 +50,20 @@ def test_help_does_not_wait_for_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+def test_importing_us_takes_little_longer_than_importing_torch() -> None:
+    """Whole processes, in turn, the least of three each; of the processor's time, which other work does not lengthen."""
+    code = {"alone": "import vixformer", "with torch": "import vixformer; vixformer.create_model", "torch": "import torch"}
+    times: dict[str, list[float]] = {name: [] for name in code}
+    for _ in range(3):
+        for name, text in code.items():
+            done = subprocess.run(
+                [sys.executable, "-c", f"{text}; import time; print(time.process_time())"], check=True, capture_output=True
+            )
+            times[name].append(float(done.stdout))
+    assert min(times["alone"]) <= 0.5 * min(times["torch"]), times
+    assert min(times["with torch"]) <= 1.4 * min(times["torch"]), times  # 1.1 on a quiet machine
+
+
 def test_models(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "models")
     assert "vit-tiny" in out

@@ -70,7 +70,7 @@ def test_the_tutorial_in_a_clean_environment(built: Path, tmp_path: Path) -> Non
     assert "performer-relu" in (tmp_path / "report.html").read_text()
     (exact,) = (tmp_path / "runs").glob("quick-exact-*")
     vix(steps["convert"], run=str(exact), distill="--distill 10")
-    (converted,) = (path for path in (tmp_path / "runs").glob("*/summary.json") if "convert" in path.parent.name)
+    (converted,) = (path for path in (tmp_path / "runs").glob("*/summary.json") if "-to-" in path.parent.name)
     name = str(converted.parent.relative_to(tmp_path))
     vix(steps["export"], run=name)
     answers = run(programs / "vix", "predict", name, "photos/test", "--json", "--top", "1", cwd=tmp_path)
