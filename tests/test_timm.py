@@ -83,6 +83,7 @@ for build, layout, message in (
     (vit, "fourier", "fourier has neither q nor k"),
     (vit, "performr", "unknown attention"),
     (lambda: create_model("resnet10t"), "performer", "has no attention with qkv, proj and num_heads"),
+    (lambda: create_model("eva02_tiny_patch14_224"), "performer", "takes rope too"),
 ):
     try:
         vix.patch(build(), layout)

@@ -13,10 +13,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tools.runs import keep
-from vixformer.backbones.base import WEIGHTS_FILE, from_pretrained
+from vixformer.backbones.base import BEST, WEIGHTS_FILE, from_pretrained
 from vixformer.export.card import card
 from vixformer.measure.accuracy import evaluate
-from vixformer.results.runs import BEST, read_run
+from vixformer.results.runs import read_run
 from vixformer.training.parts import load_parts
 
 TARGET = Path(__file__).parent.parent / "pretrained"

@@ -64,7 +64,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 """The function in commands/ that each one calls, what it takes, and what it does. It is imported when it is called, so that help comes at
 once."""
-LISTED = ("models", "attentions", "overview", "show", "convert", "advise", "bench")
+LISTED = ("models", "attentions", "overview", "show", "convert", "advise", "bench", "predict", "export", "report", "serve")
 """Commands that list their flags themselves."""
 
 

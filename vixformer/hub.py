@@ -8,7 +8,7 @@ from typing import Any
 
 
 def is_name(text: str) -> bool:
-    return re.fullmatch(r"[\w.-]+/[\w.-]+", text) is not None
+    return re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", text) is not None and ".." not in text and "--" not in text
 
 
 def download(name: str) -> Path:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import torch
@@ -23,7 +24,10 @@ def patch(model: nn.Module, attention: str) -> nn.Module:
     """
     found = [(parent, name, child) for parent in model.modules() for name, child in parent.named_children() if _is_attention(child)]
     if not found:
-        raise ValueError(f"{type(model).__name__} has no attention with qkv, proj and num_heads, as timm's ViT, DeiT and BEiT have it")
+        raise ValueError(f"{type(model).__name__} has no attention with qkv, proj and num_heads, as timm's ViT and DeiT have it")
+    takes = {name for _, _, child in found for name in signature(child.forward).parameters} - {"x", "attn_mask", "is_causal"}
+    if takes:
+        raise ValueError(f"the attention of {type(model).__name__} takes {', '.join(sorted(takes))} too, which ours would leave out")
     grid: Any = getattr(getattr(model, "patch_embed", None), "grid_size", None)
     front = getattr(model, "num_prefix_tokens", 0)
     layers = parse(attention).expand(len(found))

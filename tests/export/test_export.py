@@ -98,10 +98,40 @@ def test_what_cannot_be_exported_is_a_sentence(
         ([str(tmp_path / "empty")], "has no model"),
         ([run, "--format", "aot", "--out", str(tmp_path / "out")], "there is no C++ compiler"),
         ([run, "--batch", "0"], "batch"),
+        ([run, "--data", "synthetic"], "and the model takes 28 x 28 with 1 channel"),
     ):
         with pytest.raises(SystemExit):
             main(["export", *args])
         assert says in capsys.readouterr().err
+
+
+def test_one_format_that_fails_does_not_stop_the_others(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(SystemExit):
+        main(["export", str(next(runs.glob("exact-seed0*"))), "--format", "aot,torch", "--batch", "5000", "--out", str(tmp_path)])
+    said = capsys.readouterr()
+    assert "there is no C++ compiler" in said.err
+    assert "model.pt2" in said.out
+    assert {path.name for path in tmp_path.iterdir()} == {"model.pt2", "preprocessing.json"}
+
+
+def test_every_picture_has_a_map_of_its_own(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a/0.png", "b/0.png"):
+        (tmp_path / name).parent.mkdir()
+        Image.new("L", (28, 28)).save(tmp_path / name)
+    run = str(next(runs.glob("exact-seed0*")))
+    main(["predict", run, str(tmp_path / "a"), str(tmp_path / "b"), "--attention-map", str(tmp_path / "maps")])
+    assert sorted(path.name for path in (tmp_path / "maps").iterdir()) == ["0-2-attention.png", "0-attention.png"]
+    with pytest.raises(SystemExit):
+        main(["predict", run, str(tmp_path / "a"), "--attention-map", str(tmp_path / "a/0.png")])
+    assert "is a file, and maps go to a folder" in capsys.readouterr().err
+
+
+def test_a_run_can_be_loaded_as_a_model(runs: Path) -> None:
+    run = next(runs.glob("exact-seed0*"))
+    assert vix.from_pretrained(run).config == vix.from_pretrained(run / "best").config
 
 
 def test_pictures_of_any_size_are_predicted(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,7 +147,7 @@ def test_pictures_of_any_size_are_predicted(runs: Path, tmp_path: Path, capsys: 
     assert same >= 60  # making them smaller again blurs them, and the model is hardly trained
     assert all(len(line["top"]) == 2 for line in lines)
     with Image.open(tmp_path / "maps" / "00-attention.png") as sheet:
-        assert sheet.size == (3 * 98 - 2, 2 * 98 - 2)
+        assert sheet.size == (28 + 3 * 98 - 2, 18 + 2 * 98 - 2)
 
 
 def test_a_picture_from_standard_input_and_broken_ones(

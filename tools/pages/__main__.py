@@ -19,7 +19,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def pages() -> dict[str, str]:
-    made = "`make results` wrote this page from the runs in [runs](runs)."
+    made = "`make results` wrote this page from the runs in `docs/results/runs`."
     return {f"{name}.md": f"{page().rstrip()}\n\n{made}\n" for name, page in PAGES.items()}
 
 

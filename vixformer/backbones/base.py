@@ -29,7 +29,8 @@ ImageSize = PositiveInt | tuple[PositiveInt, PositiveInt]
 
 NO_ATTENTION = "none"
 """What a backbone without attention says where others have a layout."""
-CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+CONFIG_FILE, WEIGHTS_FILE, BEST = "config.json", "model.safetensors", "best"
+"""`BEST` is the folder of a run that its model is in."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,8 +180,9 @@ def mechanism_of(module: Attention | Mixing) -> Any:
 
 
 def from_pretrained(folder: str | Path) -> Backbone:
-    """The model stored in a folder by `save_pretrained`, or on the Hugging Face hub as "owner/name", in evaluation mode."""
+    """The model stored in a folder by `save_pretrained`, that of a run, or of the Hugging Face hub as "owner/name", in evaluation mode."""
     folder = hub.here(folder)
+    folder = folder / BEST if (folder / BEST / CONFIG_FILE).exists() else folder
     try:
         values = json.loads((folder / CONFIG_FILE).read_text())
         name = values.pop("model")

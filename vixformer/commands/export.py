@@ -17,12 +17,20 @@ TESTED = 2000
 """Images whose classes are compared with their labels, before and after."""
 
 
+MOST_LOST = 1.0
+"""Points that eight bits may cost without a word."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     format: str = "onnx"
+    """onnx, torch, aot, int8, or several with commas."""
     out: Path | None = None
+    """Left out: the folder "export" of the run."""
     batch: PositiveInt = 1
+    """Images at a time; --dynamic-batch leaves it open."""
     data: str | None = None
+    """A data set to compare on, its test part; left out, the run's validation part."""
 
 
 def export(args: Sequence[str]) -> None:
@@ -33,6 +41,7 @@ def export(args: Sequence[str]) -> None:
         raise ValueError('which model? write "vix export runs/RUN --format onnx"')
     from vixformer.export.check import export as exported
     from vixformer.export.formats import WRITERS
+    from vixformer.results.groups import counted
     from vixformer.results.predictor import Predictor
 
     forms = several(options.format, tuple(WRITERS), "--format")
@@ -40,7 +49,11 @@ def export(args: Sequence[str]) -> None:
     out = options.out or Path(words[0]) / "export"
     with Console(stderr=True).status("exporting"):
         images, where = _images(words[0], options.data)
-        found = exported(predictor, forms, out, images, dynamic, options.batch, TESTED)
+        _check(predictor, images, where)
+        problems: list[str] = []
+        found = exported(predictor, forms, out, images, dynamic, options.batch, TESTED, problems.append)
+    if not found:
+        raise ValueError("; ".join(problems))
     rows = [
         (
             e.form, "" if e.path is None else str(e.path), f"{e.megabytes:.2f}", "" if e.path is None else f"{e.difference:.1e}",
@@ -51,8 +64,30 @@ def export(args: Sequence[str]) -> None:
     table(("model", "file", "MiB", "max difference", "ms", "top-1 %"), rows)
     pictures = "random pixels: the data is not here, so nothing is known about accuracy" if images is None else f"images of {where}"
     size = "any batch" if dynamic else f"batches of {options.batch}"
-    say(f"For {size}; input `pixels`, 0 to 255, as stored; times for {options.batch} images, least of n, in turn; compared on {pictures}.")
+    say(f"For {size}; input `pixels`, 0 to 255, as stored. Compared on {pictures}.")
+    say(f"Times are of {counted(options.batch, 'image')}, the least of several, in turn; top-1 is of {counted(found[0].tested, 'image')}.")
+    whole = {e.form: e.top1 for e in found}
+    if (small := whole.get("int8")) is not None and (before := whole["eager"]) is not None and before - small > MOST_LOST:
+        say(f"Eight bits cost {before - small:.2f} points here: look whether that is worth it.")
     say(f"Classes, size and normalisation are in {out / 'preprocessing.json'}; normalisation is inside the model.")
+    if problems:
+        raise ValueError("; ".join(problems))
+
+
+def _check(predictor: Any, images: Any, where: str) -> None:
+    """Whether these images are what the model takes."""
+    if images is None:
+        return
+    prepare = predictor.preprocessing
+    shape, wanted = tuple(images.pixels.shape[1:]), (prepare.channels, *prepare.stored)
+    if shape != wanted:
+        raise ValueError(f"images of {where} are {_shape(shape)}, and the model takes {_shape(wanted)}: leave --data out, or name its own")
+    if tuple(images.classes) != tuple(prepare.classes):
+        raise ValueError(f"the classes of {where} are not those of the model ({', '.join(prepare.classes[:3])} ...): leave --data out")
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return f"{shape[1]} x {shape[2]} with {shape[0]} channel{'' if shape[0] == 1 else 's'}"
 
 
 def _images(model: str, data: str | None) -> tuple[Any, str]:

@@ -22,7 +22,9 @@ SHEET_SIDE = 96
 @dataclass(frozen=True, kw_only=True)
 class Options:
     top: PositiveInt = 5
+    """Classes an image; --json prints a line of JSON each."""
     attention_map: Path | None = None
+    """A folder for pictures of where the model looks."""
 
 
 def predict(args: Sequence[str]) -> None:
@@ -35,7 +37,10 @@ def predict(args: Sequence[str]) -> None:
 
     predictor, files = Predictor.load(words[0]), list(_files(words[1:]))
     if options.attention_map is not None:
+        if options.attention_map.is_file():
+            raise ValueError(f"{options.attention_map} is a file, and maps go to a folder")
         options.attention_map.mkdir(parents=True, exist_ok=True)
+    drawn: set[str] = set()
     broken, began, seen = 0, time.perf_counter(), 0
     rows: list[tuple[str, ...]] = []
     for start in range(0, len(files), BATCH):
@@ -55,7 +60,7 @@ def predict(args: Sequence[str]) -> None:
             else:
                 rows.append((name, *(f"{g.label} {g.probability:.1%}" for g in guesses)))
             if options.attention_map is not None:
-                _draw(predictor, picture, options.attention_map / f"{Path(name).stem}-attention.png")
+                _draw(predictor, picture, options.attention_map / f"{_own_name(name, drawn)}-attention.png")
     if rows:
         table(("image", *(f"{i + 1}." for i in range(len(rows[0]) - 1))), rows)
     seconds = time.perf_counter() - began
@@ -63,7 +68,7 @@ def predict(args: Sequence[str]) -> None:
     if options.attention_map is not None and seen:
         say(f"attention maps are in {options.attention_map}")
     if broken:
-        raise ValueError(f"{broken} of {len(files)} images could not be read; the others are above")
+        raise ValueError(f"{broken} of {len(files)} images could not be read" + ("; the others are above" if seen else ""))
 
 
 def _files(words: Sequence[str]) -> Iterator[tuple[str, Path | bytes]]:
@@ -91,7 +96,18 @@ def _open(name: str, source: Path | bytes, channels: int) -> Any:
         raise ValueError(f"{name} is not there") from None
 
 
+def _own_name(name: str, taken: set[str]) -> str:
+    """The file's name without its ending, with a number where another file has it too."""
+    stem = "standard-input" if name == "-" else Path(name).stem
+    own = next(one for one in (stem, *(f"{stem}-{i}" for i in range(2, len(taken) + 3))) if one not in taken)
+    taken.add(own)
+    return own
+
+
 def _draw(predictor: Any, picture: Any, path: Path) -> None:
     from vixformer.report.maps import looks, sheet
 
-    sheet(picture, looks(predictor.model, predictor.preprocessing([picture])[0]), SHEET_SIDE).save(path)
+    seen = looks(predictor.model, predictor.preprocessing([picture])[0])
+    if seen.mean is None:
+        raise ValueError("this model has no attention map to draw, its layers have neither q nor k: leave --attention-map out")
+    sheet(picture, seen, SHEET_SIDE).save(path)

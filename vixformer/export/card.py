@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from vixformer.backbones.base import CONFIG_FILE
+from vixformer.config import Recipe
 from vixformer.data.preprocess import Preprocessing
 from vixformer.measure.machine import in_words
-from vixformer.results.groups import Group, find_runs
+from vixformer.results.groups import Group, counted, find_runs
 from vixformer.results.predictor import model_folder
 from vixformer.results.runs import RECIPE, read_run
 from vixformer.version import __version__
@@ -24,8 +26,8 @@ def card(folder: Path, name: str, licence: str) -> str:
     lines += [
         f"A {config['model']} with the attention `{config['attention']}`, made with vixformer {__version__}.",
         "",
-        f"It takes images of {prepare.size[0]} x {prepare.size[1]} with {prepare.channels} channels for one of {len(prepare.classes)} "
-        f"classes: {', '.join(prepare.classes[:20])}{' ...' if prepare.classes[20:] else ''}.",
+        f"It takes images of {prepare.size[0]} x {prepare.size[1]} with {counted(prepare.channels, 'channel')} for one of "
+        f"{len(prepare.classes)} classes: {', '.join(prepare.classes[:20])}{' ...' if prepare.classes[20:] else ''}.",
         "",
         "```python",
         "import vixformer as vix",
@@ -37,6 +39,12 @@ def card(folder: Path, name: str, licence: str) -> str:
     ]
     group = _group(folder)
     return "\n".join([*lines, *(_trained(group) if group else ["", "How it was trained was not recorded."])]) + "\n"
+
+
+def public(recipe: Recipe) -> Recipe:
+    """Without the folders it was trained from."""
+    weights = None if recipe.train.weights is None else Path(recipe.train.weights).name
+    return replace(recipe, data=replace(recipe.data, root=None), train=replace(recipe.train, weights=weights))
 
 
 def _group(folder: Path) -> Group | None:
@@ -59,8 +67,8 @@ def _trained(group: Group) -> list[str]:
         "",
         f"* Data: {data.name}, {part} of its training images ({first['train_images']:,} to learn from); a stratified part of them chose "
         "the epoch, and the test images were read once.",
-        f"* {first['epochs']} epochs in batches of {train.batch_size}, {train.optimizer}, rate {train.lr:g} ({train.schedule}), weight "
-        f"decay {train.weight_decay:g}, {train.precision}, seed {train.seed}.",
+        f"* {counted(first['epochs'], 'epoch')} in batches of {train.batch_size}, {train.optimizer}, rate {train.lr:g} ({train.schedule}), "
+        f"weight decay {train.weight_decay:g}, {train.precision}, seed {train.seed}.",
         f"* Test top-1: {top1} % ({runs}) on {first['test_images']:,} images.",
         f"* {first['parameters']:,} parameters, {first['multiply_adds']:,} multiply-adds an image.",
     ]
@@ -68,4 +76,4 @@ def _trained(group: Group) -> list[str]:
         lines.append(f"* Training took {seconds.mean:.0f} s on {in_words(first['machine'])}.")
     if inference is not None:
         lines.append(f"* Inference: {inference.mean:.1f} ms for {first['inference_batch']} images there.")
-    return [*lines, "", "The whole recipe:", "", "```json", recipe.to_json().strip(), "```"]
+    return [*lines, "", "The whole recipe:", "", "```json", public(recipe).to_json().strip(), "```"]

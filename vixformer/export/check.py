@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,23 @@ class Exported:
     milliseconds: float
     top1: float | None
     """Per cent of the images it was tested on."""
+    tested: int = 0
 
 
 def export(
-    predictor: Predictor, forms: Sequence[str], out: Path, images: Images | None, dynamic_batch: bool, batch: int, tested: int
+    predictor: Predictor,
+    forms: Sequence[str],
+    out: Path,
+    images: Images | None,
+    dynamic_batch: bool,
+    batch: int,
+    tested: int,
+    problem: Callable[[str], None] | None = None,
 ) -> list[Exported]:
-    """First the model in torch, then every format, all timed in turn. Without images noise takes their place, and there is no accuracy."""
+    """First the model in torch, then every format, all timed in turn. Without images noise takes their place, and there is no accuracy.
+
+    `problem` is told of a format that this model cannot become; the others go on. Nothing is returned where there is no other.
+    """
     prepare = predictor.preprocessing
     shipped = Shipped(predictor)
     pixels = _pixels(images, prepare, max(COMPARED, batch))
@@ -46,11 +57,14 @@ def export(
     for form in forms:
         try:
             runs[form] = WRITERS[form](shipped, example, out / FILES[form], dynamic_batch, prepare)
-        except (ValueError, OSError):
-            raise
         except Exception as error:  # exporters raise whatever their parts raise
             reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise ValueError(f"this model cannot become {form}: {reason[:300]}") from error
+            told = str(error) if isinstance(error, ValueError) else f"this model cannot become {form}: {reason[:300]}"
+            if problem is None:
+                raise ValueError(told) from error
+            problem(told)
+    if len(runs) == 1:
+        return []
     prepare.save(out)
     times = interleaved({form: lambda run=run: run(example) for form, run in runs.items()}, seconds=1.0 * len(runs), least=10)
     chosen = None if images is None else images.take(fraction(images.labels, min(1.0, tested / len(images)), 0))
@@ -59,7 +73,8 @@ def export(
         path = None if form == "eager" else out / FILES[form]
         size = sum(t.numel() * t.element_size() for t in shipped.state_dict().values()) if path is None else path.stat().st_size
         difference = max(float((run(part) - runs["eager"](part)).abs().max()) for part in pixels.split(batch) if len(part) == batch)
-        found.append(Exported(form, path, size / 2**20, difference, times[form].min, None if chosen is None else _top1(run, chosen, batch)))
+        top1, count = (None, 0) if chosen is None else _top1(run, chosen, batch)
+        found.append(Exported(form, path, size / 2**20, difference, times[form].min, top1, count))
     return found
 
 
@@ -78,10 +93,12 @@ def _pixels(images: Images | None, prepare: Any, count: int) -> Tensor:
     return images.pixels[images.rows[index]].clone()
 
 
-def _top1(run: Run, images: Images, batch: int) -> float:
+def _top1(run: Run, images: Images, batch: int) -> tuple[float | None, int]:
     right = 0
     whole = len(images) // batch * batch  # what was exported for one size of batch takes no other
+    if not whole:
+        return None, 0
     for index in torch.arange(whole).split(batch):
         guesses = run(images.pixels[images.rows[index]].clone()).argmax(-1)
         right += int((guesses == images.labels[index]).sum())
-    return 100 * right / max(whole, 1)
+    return 100 * right / whole, whole

@@ -9,9 +9,9 @@ from pathlib import Path
 from vixformer import hub as reach
 from vixformer.backbones.base import CONFIG_FILE, WEIGHTS_FILE
 from vixformer.data.preprocess import PREPROCESSING_FILE
-from vixformer.export.card import card
+from vixformer.export.card import card, public
 from vixformer.results.predictor import model_folder
-from vixformer.results.runs import RECIPE
+from vixformer.results.runs import RECIPE, read_run
 
 
 def push_to_hub(folder: str | Path, name: str, private: bool = False, licence: str = "mit", token: str | None = None) -> str:
@@ -27,12 +27,12 @@ def push_to_hub(folder: str | Path, name: str, private: bool = False, licence: s
                 raise ValueError(f"{model / file} is missing, and a model is not shared without it")
             shutil.copy(model / file, ready)
         if (folder / RECIPE).exists():
-            shutil.copy(folder / RECIPE, ready)
+            (ready / RECIPE).write_text(public(read_run(folder).recipe).to_json())
         (ready / "README.md").write_text(card(folder, name, licence))
         api = hub.HfApi(token=token)
         try:
             api.create_repo(name, private=private, exist_ok=True)
             api.upload_folder(repo_id=name, folder_path=ready, commit_message="A model, its preprocessing and its card")
-        except (hub.errors.HfHubHTTPError, OSError) as error:
+        except Exception as error:  # the hub's own, its HTTP client's, the system's
             raise ValueError(f"the hub did not take {name}: {reach.first_line(error)}") from None
     return f"{api.endpoint}/{name}"

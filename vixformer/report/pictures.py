@@ -14,11 +14,10 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from vixformer.backbones.base import from_pretrained
+from vixformer.backbones.base import BEST, from_pretrained
 from vixformer.report.figures.base import a_protocol, file_name
 from vixformer.report.maps import MOST_TOKENS, looks, overlay, sheet
 from vixformer.results.groups import Group
-from vixformer.results.runs import BEST
 from vixformer.training.parts import Parts, load_parts
 
 SIDE, LETTERS = 72, 12

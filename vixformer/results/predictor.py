@@ -12,9 +12,8 @@ from PIL import Image
 from torch import Tensor
 
 from vixformer import hub
-from vixformer.backbones.base import CONFIG_FILE, from_pretrained
+from vixformer.backbones.base import BEST, CONFIG_FILE, from_pretrained
 from vixformer.data.preprocess import Preprocessing
-from vixformer.results.runs import BEST
 
 
 @dataclass(frozen=True)

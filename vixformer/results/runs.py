@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
-from vixformer.backbones.base import WEIGHTS_FILE
+from vixformer.backbones.base import BEST, WEIGHTS_FILE
 from vixformer.config import Recipe, read_recipe
 from vixformer.data.base import Images
 
 PROTOCOL = "0.1.0"
 """Changes when the same recipe would give other results, so that runs from before are not taken for those of today."""
-RECIPE, HISTORY, SUMMARY, LAST, BEST = "recipe.json", "history.jsonl", "summary.json", "last.safetensors", "best"
+RECIPE, HISTORY, SUMMARY, LAST = "recipe.json", "history.jsonl", "summary.json", "last.safetensors"
 SAMPLED = 2000
 """Images that a data set's digest looks at, spread over it; labels count all."""
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from vixformer.backbones.base import from_pretrained
+from vixformer.backbones.base import BEST, from_pretrained
 from vixformer.config import Recipe
 from vixformer.measure.latency import Timing, interleaved
 from vixformer.results.files import write_json
-from vixformer.results.runs import BEST, SUMMARY, Spread, column, data_digest, folder_of, read_run
+from vixformer.results.runs import SUMMARY, Spread, column, data_digest, folder_of, read_run
 from vixformer.training.budget import Cut, Prober, cut
 from vixformer.training.loop import train, with_parent
 from vixformer.training.observer import Observer

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vixformer.attention.base import redraw
-from vixformer.backbones.base import from_pretrained
+from vixformer.backbones.base import BEST, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
 from vixformer.data.loader import Loader
 from vixformer.data.preprocess import Preprocessing
@@ -25,7 +25,7 @@ from vixformer.measure import footprint
 from vixformer.measure.accuracy import Scores, evaluate
 from vixformer.measure.machine import machine
 from vixformer.results.files import write_json, write_text
-from vixformer.results.runs import BEST, HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
+from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.faults import NotFiniteError, first_not_finite
 from vixformer.training.group import Alone, Group, is_of_the_group, process_device, whole

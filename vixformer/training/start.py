@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vixformer.backbones.base import Backbone, from_pretrained, mechanism_of
+from vixformer.backbones.base import BEST, Backbone, from_pretrained, mechanism_of
 from vixformer.config import GIVEN, Recipe
 from vixformer.conversion.distill import distill
 from vixformer.conversion.swap import check, configurations, swap
 from vixformer.data.loader import Loader
 from vixformer.recipes import RECIPES, load_recipe, unknown_recipe
-from vixformer.results.runs import BEST, RECIPE
+from vixformer.results.runs import RECIPE
 
 MOST_FITTED = 64
 """Images that a conversion looks at: fitting holds the attention of all of them in memory."""
