@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup test lint test-slow bench demo results packages site clean
+.PHONY: setup test lint test-slow bench demo results packages test-packages site clean
 
 setup: $(STAMP)
 
@@ -41,6 +41,9 @@ results: setup  ## the pages in docs/results, from the runs kept there
 packages: setup  ## the wheel, the source and the trained models as release files, in dist/
 	$(BIN)/python -m build --outdir dist
 	cd pretrained && for model in *; do $(PYTHON) -m zipfile -c ../dist/pretrained-$$model.zip $$model; done
+
+test-packages: setup  ## ten minutes: the wheel and the source in a clean environment, the tutorial from its first line to its last
+	$(BIN)/pytest -m slow tests/test_package.py
 
 site: setup  ## the documentation as pages, in .site
 	$(BIN)/mkdocs build --strict

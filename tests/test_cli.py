@@ -50,6 +50,21 @@ def test_help_does_not_wait_for_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+def test_a_mistake_is_said_before_torch_is_there() -> None:
+    code = """
+import sys
+from vixformer.cli import main
+for words in (["predict"], ["export"], ["report"], ["serve", "--port", "x"], ["predict", "a", "b", "--tpo", "3"]):
+    try:
+        main(words)
+        raise AssertionError(words)
+    except SystemExit as stop:
+        assert stop.code == 2
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
 def test_importing_us_takes_little_longer_than_importing_torch() -> None:
     """Whole processes, in turn, the least of three each; of the processor's time, which other work does not lengthen."""
     code = {"alone": "import vixformer", "with torch": "import vixformer; vixformer.create_model", "torch": "import torch"}

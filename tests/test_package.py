@@ -92,6 +92,10 @@ print(json.dumps(found))
 """
     found = json.loads(run(programs / "python", "-c", script, f"{name}/export", *sorted(expected), cwd=tmp_path))
     assert found == expected
+    (source,) = built.glob("*.tar.gz")
+    before = run(programs / "vix", "--version", cwd=tmp_path)
+    run(programs / "pip", "install", "--quiet", "--no-deps", "--force-reinstall", source, cwd=tmp_path)
+    assert run(programs / "vix", "--version", cwd=tmp_path) == before
 
 
 def _photos(folder: Path) -> None:

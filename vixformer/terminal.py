@@ -8,10 +8,8 @@ import io
 import re
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 from rich import box
@@ -29,12 +27,10 @@ from rich.progress import (
 from rich.table import Table
 from typing_extensions import Self
 
-from vixformer.config import Recipe
 from vixformer.registry import checked
-from vixformer.results.runs import RECIPE
-from vixformer.training.compare import Comparison, Row
-from vixformer.training.observer import Observer
-from vixformer.training.state import State
+
+if TYPE_CHECKING:  # what is wrong with a command line is said before torch is there
+    from vixformer.training.compare import Comparison, Row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,70 +166,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], grid: bool = Fa
     console().print(grid_of)
 
 
-def _watched() -> bool:
+def watched() -> bool:
     """Bars are for a person at a terminal; a file gets lines."""
     return sys.stderr.isatty()
-
-
-class Watch(Observer):
-    """A bar for the epochs and one for the batches of a run, and where to go on after Ctrl-C."""
-
-    def __init__(self, name: str, recipe: Recipe | None, resume: str, folder: Path | None = None) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        self.bars = Progress(
-            *columns, TextColumn("{task.fields[note]}"), console=Console(stderr=True), transient=True, disable=not _watched()
-        )
-        self.resume, self.folder = resume, folder
-        self.epochs = self.bars.add_task(name, total=recipe.train.epochs if recipe else None, note="")
-        self.batches = self.bars.add_task("batches", note="")
-        self.began, self.images = time.perf_counter(), 0
-
-    def __enter__(self) -> Watch:
-        self.bars.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.bars.stop()
-        if kind is KeyboardInterrupt:
-            nothing = self.folder is not None and not (self.folder / RECIPE).exists()
-            print("nothing to save yet" if nothing else f"saved; go on with: {self.resume}", file=sys.stderr)
-
-    def tell(self, what: str) -> None:
-        self.bars.update(self.epochs, description=what)
-        if not _watched():
-            print(what, file=sys.stderr)
-
-    def begins_with(self, what: str) -> None:
-        self.bars.console.print(what, soft_wrap=True, markup=False)
-
-    def next(self, name: str, recipe: Recipe, done: bool) -> Watch:
-        note = "is there already" if done else ""
-        self.bars.reset(self.epochs, description=name, total=recipe.train.epochs, completed=recipe.train.epochs if done else 0, note=note)
-        return self
-
-    def of(self, name: str, recipe: Recipe) -> Watch:
-        return self.next(name, recipe, done=False)
-
-    def taught(self, step: int, steps: int, error: float) -> None:
-        self.bars.update(self.batches, completed=step, total=steps, note=f"teaching, layers {error:.0%} off")
-        if not _watched() and step == steps:
-            print(f"{self.bars.tasks[0].description}: taught {steps} steps, layers {error:.0%} off", file=sys.stderr)
-
-    def epoch_begins(self, epoch: int, batches: int) -> None:
-        self.bars.update(self.epochs, completed=epoch)
-        self.bars.reset(self.batches, total=batches)
-        self.began, self.images = time.perf_counter(), 0
-
-    def batch_done(self, state: State, loss: float) -> None:
-        rate = state.sums["images"] / max(time.perf_counter() - self.began, 1e-9)
-        self.bars.update(self.batches, completed=state.batch, note=f"loss {loss:.3f}, {rate:.0f} images/s")
-
-    def epoch_done(self, record: dict[str, Any]) -> None:
-        val = f", val {record['val_top1']:.1f} %" if "val_top1" in record else ""
-        note = f"train {record['train_top1']:.1f} %{val}"
-        self.bars.update(self.epochs, completed=record["epoch"], note=note)
-        if not _watched():
-            print(f"{self.bars.tasks[0].description}: epoch {record['epoch']}, {note}, {record['seconds']:.1f} s", file=sys.stderr)
 
 
 class StatusLine:
@@ -244,7 +179,7 @@ class StatusLine:
         self.status = self.console.status("")
 
     def __enter__(self) -> Self:
-        if _watched():
+        if watched():
             self.status.start()
         return self
 
@@ -265,7 +200,7 @@ class Steps:
 
     def __init__(self) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        self.bars = Progress(*columns, console=Console(stderr=True), transient=True, disable=not _watched())
+        self.bars = Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched())
         self.tasks: dict[str, Any] = {}
 
     def __enter__(self) -> Steps:
@@ -279,14 +214,14 @@ class Steps:
         if what not in self.tasks:
             self.tasks[what] = self.bars.add_task(what, total=total)
         self.bars.update(self.tasks[what], completed=done)
-        if not _watched() and done == total:
+        if not watched() and done == total:
             print(f"{what}: {total} done", file=sys.stderr)
 
 
 @contextlib.contextmanager
 def download_bar() -> Iterator[Any]:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not _watched()) as bars:
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched()) as bars:
         tasks: dict[str, Any] = {}
 
         def show(name: str, done: int, total: int | None) -> None:

@@ -6,11 +6,13 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vixformer.config import Recipe, recipe_from_dict
-from vixformer.results.runs import Run
 from vixformer.terminal import read, say
+
+if TYPE_CHECKING:
+    from vixformer.config import Recipe
+    from vixformer.results.runs import Run
 
 
 def asked_recipe(name: str, options: Sequence[str], command: str) -> Recipe:
@@ -37,13 +39,15 @@ def changed(recipe: Recipe, options: Sequence[str], command: str) -> Recipe:
     """A recipe with the flags that override parts of it."""
     if not options:
         return recipe
+    from vixformer.config import Recipe, recipe_from_dict
+
     return recipe_from_dict(read(Recipe, options, command, default=recipe).to_dict(), command.partition(" ")[2])
 
 
 def finished_run(recipe: Recipe, name: str, out: Path, prepare: Callable[[Path], None] = lambda _: None) -> Run:
     """The run of this recipe, trained where it is not there yet, with a bar. `prepare` gets its folder before that."""
+    from vixformer.commands.watch import Watch
     from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
-    from vixformer.terminal import Watch
     from vixformer.training.loop import train
 
     source = recipe.data.source()

@@ -10,8 +10,8 @@ from vixformer.terminal import comparison, markdown, say, table
 
 
 def train(args: Sequence[str]) -> None:
+    from vixformer.commands.watch import Watch
     from vixformer.results.runs import read_run
-    from vixformer.terminal import Watch
     from vixformer.training.loop import train as run
     from vixformer.training.loop import with_parent
     from vixformer.training.start import parent_of
@@ -47,9 +47,9 @@ def train(args: Sequence[str]) -> None:
 
 
 def compare(args: Sequence[str]) -> None:
+    from vixformer.commands.watch import Watch
     from vixformer.recipes import list_recipes
     from vixformer.results.files import write_text
-    from vixformer.terminal import Watch
     from vixformer.training.compare import compare as run
 
     words = list(args)
