@@ -47,6 +47,8 @@ class Data:
     """Training only: mirror half of the images."""
     rotate: Annotated[float, Field(ge=0.0, le=180.0)] = 0.0
     """Training only: turn by up to this many degrees."""
+    cutout: NonNegativeInt = 0
+    """Training only: a black square of this side somewhere in each image."""
     mean: tuple[float, ...] | None = None
     """Of each channel, in 0..1; left out, measured on the training images."""
     std: tuple[PositiveFloat, ...] | None = None

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from vixformer.data import split
-from vixformer.data.augment import crop_and_flip, normalise, resize, rotate
+from vixformer.data.augment import crop_and_flip, cut_out, normalise, resize, rotate
 from vixformer.data.base import Images
 from vixformer.data.cache import mapped
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
@@ -59,6 +59,19 @@ def test_rotation_turns_and_keeps_the_middle() -> None:
     assert torch.equal(rotate(square, 0.0, generator()), square)
     assert rotate(square, 5.0, generator()).shape == square.shape
     assert (rotate(square, 5.0, generator()) - square).abs().mean() < 0.2
+
+
+def test_a_square_is_cut_out_anywhere() -> None:
+    x = torch.full((300, 2, 12, 20), 7, dtype=torch.uint8)
+    out = cut_out(x, 4, generator())
+    assert out.dtype == torch.uint8
+    assert set(out.unique().tolist()) == {0, 7}
+    black = (out == 0).sum((2, 3))
+    assert torch.equal(black[:, 0], black[:, 1])
+    assert black.max() == 16
+    assert black.min() < 16  # some lie partly outside
+    assert (out == 0).any(0).all()  # no pixel is safe
+    assert torch.equal(cut_out(x, 0, generator()), x)
 
 
 def test_what_comes_in_at_a_corner_is_black() -> None:

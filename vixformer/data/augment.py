@@ -38,6 +38,17 @@ def crop_and_flip(pixels: Tensor, padding: int, flip: bool, generator: torch.Gen
     return padded.permute(0, 2, 3, 1)[image, rows.unsqueeze(2), columns.unsqueeze(1)].permute(0, 3, 1, 2).contiguous()
 
 
+def cut_out(pixels: Tensor, side: int, generator: torch.Generator) -> Tensor:
+    """A black square in each image, its middle anywhere, so that some of it may lie outside (arXiv:1708.04552)."""
+    if not side:
+        return pixels
+    b, _, height, width = pixels.shape
+    draw = torch.rand(2, b, 1, generator=generator).to(pixels.device)
+    rows, columns = (torch.arange(n, device=pixels.device) - (draw[i] * n).long() + side // 2 for i, n in enumerate((height, width)))
+    inside = [(0 <= along) & (along < side) for along in (rows, columns)]
+    return pixels.masked_fill((inside[0].unsqueeze(2) & inside[1].unsqueeze(1)).unsqueeze(1), 0)
+
+
 def rotate(images: Tensor, degrees: float, generator: torch.Generator) -> Tensor:
     """Each image turned by up to `degrees` either way around its middle. The corners that come in are 0, black until normalised."""
     if not degrees:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from vixformer.data.augment import crop_and_flip, normalise, resize, rotate
+from vixformer.data.augment import crop_and_flip, cut_out, normalise, resize, rotate
 from vixformer.data.base import Images
 
 
@@ -19,6 +19,7 @@ class Augmentation:
     crop: int = 0
     flip: bool = False
     rotate: float = 0.0
+    cutout: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Loader:
         a = self.augmentation
         for index in order.split(self.batch_size)[start:]:
             pixels, labels = self._take(index)
-            yield self._ready(rotate(crop_and_flip(pixels, a.crop, a.flip, generator), a.rotate, generator)), labels
+            pixels = rotate(crop_and_flip(pixels, a.crop, a.flip, generator), a.rotate, generator)
+            yield self._ready(cut_out(pixels, a.cutout, generator)), labels
 
     def plain(self) -> Iterator[tuple[Tensor, Tensor]]:
         for index in torch.arange(len(self.images)).split(self.batch_size):

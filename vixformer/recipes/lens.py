@@ -71,12 +71,13 @@ def rival(data: str, name: str) -> Recipe:
 def record() -> Recipe:
     """Command: `torchrun --nproc-per-node 2 -m vixformer train lens/record`, on two cores with OMP_NUM_THREADS=1."""
     return Recipe(
-        data=Data(name="cifar10", crop=4, flip=True),
+        data=Data(name="cifar10", val_fraction=0.05, crop=4, flip=True, cutout=8),
         model=ViT.Config(attention="lens", stem="vgg", patch_size=4, embed_dim=192, depth=4, num_heads=6, mlp_ratio=2.0, pool="mean"),
         train=Train(
-            epochs=24, batch_size=128, optimizer="adamw", lr=2e-3, weight_decay=0.05, schedule="onecycle", label_smoothing=0.1, clip=1.0
+            epochs=30, batch_size=128, optimizer="adamw", lr=2e-3, weight_decay=0.05, schedule="onecycle", label_smoothing=0.1, clip=1.0,
+            precision="bfloat16",
         ),
-    )
+    )  # fmt: skip
 
 
 for _data in DATA:

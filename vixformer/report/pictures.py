@@ -123,6 +123,7 @@ def augmentation(data: str, parts: Parts) -> Picture:
         *([f"shifted by up to {a.crop} pixels"] if a.crop else []),
         *(["mirrored"] if a.flip else []),
         *([f"turned by up to {a.rotate:g} degrees"] if a.rotate else []),
+        *([f"with a black square of {a.cutout} pixels"] if a.cutout else []),
     ]
     says = "Left as it is stored, then as training sees it: " + (", ".join(ways) if ways else "nothing is changed") + "."
     return Picture(f"augmentation-{data}", f"Augmentation, {data}", tiles(rows), says)

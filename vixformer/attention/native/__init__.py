@@ -32,6 +32,8 @@ SOURCES = [HERE / name for name in ("along.c", "exact.c", "fourier.c", "linear.c
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared"]
 LANES = 16
 """Head width and landmarks must be multiples of this."""
+WIDENED = (torch.float32, torch.bfloat16, torch.float16)
+"""What linear attention and the convolution take: they compute in float32 whatever they are given."""
 
 
 @functools.cache
@@ -119,14 +121,16 @@ class FeatureMap:
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap) -> Tensor | None:
     """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)), with gradients of q, k and v; None where torch has to do it."""
-    if q.shape[-1] % LANES or not _plain(q, k, v, *phi.tensors()) or not _alike(q, k, v):
+    if q.shape[-1] % LANES or not _plain(*phi.tensors()) or not _plain(q, k, v, dtypes=WIDENED) or not _alike(q, k, v):
         return None
+    if torch.is_grad_enabled() and any(t.requires_grad for t in phi.tensors()):
+        return None
+    dtype, (q, k, v) = v.dtype, (t.float() for t in (q, k, v))
     directions, keep = phi.padded(q)
-    if not torch.is_grad_enabled():
-        return _linear(q, k, v, None, directions, keep, phi)
-    if any(t.requires_grad for t in phi.tensors()):
-        return None
-    return _Linear.apply(q, k, v, directions, keep, phi)  # pyright: ignore[reportReturnType]
+    if torch.is_grad_enabled():
+        return _Linear.apply(q, k, v, directions, keep, phi).to(dtype)  # pyright: ignore[reportAttributeAccessIssue]
+    out = _linear(q, k, v, None, directions, keep, phi)
+    return None if out is None else out.to(dtype)
 
 
 def _linear(
@@ -298,9 +302,10 @@ def unfold(half: Tensor, d: int) -> Tensor | None:
 def local(out: Tensor, v: Tensor, filters: Tensor, grid: tuple[int, int]) -> Tensor | None:
     """out (B, H, N, K) + the convolution of v over the grid that the last tokens lie on, `filters` (H K, 1, side, side), with gradients;
     None where torch has to do it."""
-    if not _plain(out, v, filters) or v.shape[-1] % LANES or not _alike(out, v):
+    if not _plain(out, v, filters, dtypes=WIDENED) or v.shape[-1] % LANES or not _alike(out, v):
         return None
-    return _Local.apply(out, v, filters, grid)  # pyright: ignore[reportReturnType]
+    made: Any = _Local.apply(out.float(), v.float(), filters.float(), grid)
+    return made.to(v.dtype)
 
 
 class _Local(torch.autograd.Function):
@@ -376,9 +381,9 @@ def _alike(*tensors: Tensor) -> bool:
     return len({t.shape for t in tensors}) == 1
 
 
-def _plain(*tensors: Tensor) -> bool:
-    """Plain float32 memory, and nobody who would want to see every operation: no tracer, compiler, transform or mode."""
-    if any(type(t) not in (Tensor, nn.Parameter) or t.device.type != "cpu" or t.dtype != torch.float32 for t in tensors):
+def _plain(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> bool:
+    """Plain memory of one of these types, and nobody who would want to see every operation: no tracer, compiler, transform or mode."""
+    if any(type(t) not in (Tensor, nn.Parameter) or t.device.type != "cpu" or t.dtype not in dtypes for t in tensors):
         return False
     traced = torch.compiler.is_compiling() or is_tracing() or is_in_torch_dispatch_mode() or ops.transformed()
     return not traced and library() is not None
