@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.progress import track
 
 import vixformer as vix
@@ -20,22 +21,33 @@ from vixformer.export.check import export
 from vixformer.measure.overview import every_attention
 from vixformer.results.predictor import Predictor
 
-BACKBONES = ("vit", "cct", "cvt", "levit", "pit")
+BACKBONES: dict[str, dict[str, Any]] = {
+    "vit": {"img_size": 32},
+    "cct": {},
+    "cvt": {},
+    "levit": {},
+    "pit": {},
+    "convtoken": {"tokens": "grid", "conv_dims": (8, 16, 32), "embed_dim": 64, "num_heads": 4, "img_size": 16},
+}
+"""With what makes them small."""
 FORMS = ("onnx", "torch")
 
 
 def differences(model: Any, forms: Sequence[str], out: Path) -> dict[str, float]:
-    """By format: the largest of all logits of 64 images of noise, in batches of another size than the one it was exported with."""
+    """By format: the largest of all logits of 64 images of noise, in batches of another size than the one it was exported with; as a part
+    of the largest logit where that is above one (Fourier transforms without norms, as in LeViT, give millions)."""
     prepare = Preprocessing(
         classes=tuple(map(str, range(model.config.num_classes))), channels=model.config.in_chans,
         stored=model.img_size, size=model.img_size, mean=(0.5,), std=(0.25,),
     )  # fmt: skip
     found = export(Predictor(model.eval(), prepare), forms, out, None, dynamic_batch=True, batch=3, tested=0)
-    return {e.form: e.difference for e in found if e.form in forms}
+    with torch.inference_mode():
+        largest = float(model(torch.randn(16, model.config.in_chans, *model.img_size)).abs().max())
+    return {e.form: e.difference / max(1.0, largest) for e in found if e.form in forms}
 
 
 def small(backbone: str, attention: str) -> Any:
-    return vix.create_model(backbone, attention=attention, num_classes=10, **({"img_size": 32} if backbone == "vit" else {}))
+    return vix.create_model(backbone, attention=attention, num_classes=10, **BACKBONES[backbone])
 
 
 def _cell(backbone: str, attention: str) -> str:

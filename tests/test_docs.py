@@ -65,6 +65,7 @@ BLOCKS = [
     pytest.param(code, id=f"{page.stem}-{number}")
     for page in PAGES
     for number, code in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
+    if "runs/RUN" not in code  # those are run where there is a run: tests/test_docs_commands.py
 ]
 
 

@@ -55,7 +55,7 @@ def test_the_tutorial_in_a_clean_environment(built: Path, tmp_path: Path) -> Non
     programs = tmp_path / "venv" / "bin"
     (wheel,) = built.glob("*.whl")
     run(programs / "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", f"{wheel}[export,report]", cwd=tmp_path)
-    _photos(tmp_path / "photos")
+    write_photos(tmp_path / "photos")
     steps = {line.split()[1]: line for line in commands(ROOT / "docs" / "tutorial.md")}
     assert list(steps) == ["compare", "report", "serve", "convert", "predict", "export"]
 
@@ -98,7 +98,7 @@ print(json.dumps(found))
     assert run(programs / "vix", "--version", cwd=tmp_path) == before
 
 
-def _photos(folder: Path) -> None:
+def write_photos(folder: Path) -> None:
     """Clothes of the first classes, as files in a folder a class."""
     source = FashionMini(folder)
     parts: tuple[tuple[Part, int], ...] = (("train", PER_CLASS), ("test", TEST_PER_CLASS))

@@ -157,6 +157,25 @@ def test_training_takes_the_compiled_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @compiler
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("word", ["lens", "performer(kernel=relu, features=16, conv=3)", "performer(features=16)"])
+def test_low_precision_is_widened_and_not_left_to_torch(word: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    called, plain = [], native._call
+    monkeypatch.setattr(native, "_call", lambda name, *args: (called.append(name), plain(name, *args))[1])
+    core = core_of(build(word, 25, dim=32, heads=2))
+    inputs = [torch.randn(3, 2, 25, 16).to(dtype).requires_grad_() for _ in range(3)]
+    out = core(*inputs, grid=(5, 5))
+    grad = torch.randn_like(out)
+    found = torch.autograd.grad(out, inputs, grad)
+    assert {"linear_attention", "linear_attention_backward"} <= set(called)
+    assert ("local" in called) == (core.conv is not None)  # pyright: ignore[reportAttributeAccessIssue]
+    assert {t.dtype for t in (out, *found)} == {dtype}
+    expected = core.reference(*(t.double() for t in inputs), grid=(5, 5))
+    for ours, right in zip((out, *found), (expected, *torch.autograd.grad(expected, inputs, grad.double())), strict=True):
+        assert distance(ours, right) <= 1e-2
+
+
+@compiler
 @pytest.mark.parametrize("n", [1, 17, 96, 97, 385, 800])
 @pytest.mark.parametrize("keys", [1, 7, 16, 50, 64, 197])
 def test_exact_attention_and_its_gradients(n: int, keys: int) -> None:
