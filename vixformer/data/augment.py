@@ -45,7 +45,7 @@ def cut_out(pixels: Tensor, side: int, generator: torch.Generator) -> Tensor:
     b, _, height, width = pixels.shape
     draw = torch.rand(2, b, 1, generator=generator).to(pixels.device)
     rows, columns = (torch.arange(n, device=pixels.device) - (draw[i] * n).long() + side // 2 for i, n in enumerate((height, width)))
-    inside = [(0 <= along) & (along < side) for along in (rows, columns)]
+    inside = [(along >= 0) & (along < side) for along in (rows, columns)]
     return pixels.masked_fill((inside[0].unsqueeze(2) & inside[1].unsqueeze(1)).unsqueeze(1), 0)
 
 
