@@ -36,6 +36,8 @@ VARIANTS = [
     "lens(look=conv)",
     "lens(look=graph, conv=none)",
     "lens(norm=true)",
+    "lens(learn=power, power=2)",
+    "lens(learn=gate)",
     "hedgehog(conv=3)",
     "mlp(hidden=20)",
 ]

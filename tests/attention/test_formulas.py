@@ -241,6 +241,22 @@ def test_lens_with_keys_of_one_length() -> None:
 
 
 @torch.no_grad()
+def test_lens_that_learns_its_features() -> None:
+    q, k = tokens(), tokens().flip(2)
+    c = core("lens(learn=power, power=2)")
+    c.log_power.zero_()  # as it is at first
+    assert distance(c.attention_map(q, k), core("lens(power=2)").attention_map(q, k)) <= 1e-5
+    c.log_power.copy_(torch.linspace(-0.5, 0.5, HEADS).view(HEADS, 1, 1))
+    powers = 2 * torch.linspace(-0.5, 0.5, HEADS).exp().view(HEADS, 1, 1)
+    assert distance(c.attention_map(q, k), weights_of(*((x.clamp(min=0) + 1e-3) ** powers for x in (q, k)))) <= 1e-5
+    c = core("lens(learn=gate)")
+    c.gate.normal_()
+    slope, shift = c.gate
+    features = (x.clamp(min=0) * torch.sigmoid(slope * x + shift) + 1e-3 for x in (q, k))
+    assert distance(c.attention_map(q, k), weights_of(*features)) <= 1e-5
+
+
+@torch.no_grad()
 def test_taylor() -> None:
     q, k = tokens(), tokens().flip(2)
     scores = q @ k.mT * K**-0.5

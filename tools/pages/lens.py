@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tools.pages.tables import RUNS, Cell, Column, count, ours, ratio, settings, table
 from vixformer.measure.machine import in_words
-from vixformer.recipes.lens import DATA, PARTS, RIVALS
+from vixformer.recipes.lens import DATA, EPOCHS, PARTS, RIVALS, STARTED
 from vixformer.results.statistics import Difference, paired
 
 TITLES = {
@@ -28,7 +28,7 @@ def page() -> str:
     ]
     for data in DATA:
         base = f"lens/{data}/"
-        rivals, others = ([base + n for n in some if base + n in RUNS] for some in ({"lens": "", **RIVALS}, PARTS))
+        rivals, others = ([base + n for n in some if base + n in RUNS] for some in ({"lens": "", **RIVALS}, {**PARTS, **STARTED}))
         others = [name for name in others if name != base + "lens"]
         if base + "lens" not in RUNS:
             parts += [f"## {TITLES[data]}", "Not run yet."]
@@ -68,7 +68,7 @@ def _short(base: str, rivals: Iterable[str]) -> str:
 def _cut(base: str) -> str:
     """Flags that the runs had beyond their recipe."""
     run = RUNS[base + "lens"][0].recipe
-    flags = [("--train.epochs", run["train"]["epochs"], 15), ("--data.fraction", run["data"]["fraction"], 1.0)]
+    flags = [("--train.epochs", run["train"]["epochs"], EPOCHS), ("--data.fraction", run["data"]["fraction"], 1.0)]
     return "".join(f" {flag} {value:g}" for flag, value, meant in flags if value != meant)
 
 

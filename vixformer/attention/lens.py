@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor, nn
@@ -24,7 +25,8 @@ class Lens(LinearCore, name="lens"):
     """phi(x) = (ReLU(x) + 1e-3)^power. The directions of its features are learned, because the weights that make q and k are.
 
     `look` lets features see neighbours on the grid before ReLU: `conv` with a filter a channel, `graph` with one weight a neighbour for all
-    of them. `norm` brings q and k to the length sqrt K.
+    of them. `norm` brings q and k to the length sqrt K. `learn=power` learns the power of each head, from `power` on; `learn=gate` multiplies
+    a feature by sigmoid(a x + b), a and b its own.
     """
 
     mask = "exact"
@@ -35,6 +37,7 @@ class Lens(LinearCore, name="lens"):
         power: PositiveFloat = 1.0
         look: Literal["conv", "graph"] | None = None
         norm: bool = False
+        learn: Literal["power", "gate"] | None = None
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -45,6 +48,8 @@ class Lens(LinearCore, name="lens"):
         super().__init__(config, shape)
         channels = {"conv": shape.num_heads * shape.head_dim, "graph": 1}
         self.look = None if config.look is None else Local(channels[config.look], LOOK)
+        self.log_power = nn.Parameter(torch.zeros(shape.num_heads, 1, 1)) if config.learn == "power" else None
+        self.gate = nn.Parameter(torch.zeros(2, shape.num_heads, 1, shape.head_dim)) if config.learn == "gate" else None
 
     def imitate(self) -> None:
         super().imitate()
@@ -72,11 +77,17 @@ class Lens(LinearCore, name="lens"):
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
         if self.config.norm:
             x = F.normalize(x, dim=-1) * self.shape.head_dim**0.5
-        x = x.clamp(min=0.0) + EPS
-        return x if self.config.power == 1 else x**self.config.power
+        features = x.clamp(min=0.0)
+        if self.gate is not None:
+            slope, shift = self.gate.to(x.dtype)
+            features = features * torch.sigmoid(slope * x + shift)
+        features = features + EPS
+        if self.log_power is not None:
+            return features ** (self.config.power * self.log_power.to(x.dtype).exp())
+        return features if self.config.power == 1 else features**self.config.power
 
     def native_map(self) -> native.FeatureMap | None:
-        plain = self.config.power == 1 and not self.config.norm
+        plain = self.config.power == 1 and not self.config.norm and self.config.learn is None
         return native.FeatureMap(None, 1.0, False, 0.0, EPS, 0.0) if plain else None
 
     @property

@@ -8,6 +8,7 @@ million weights can be made on two cores. None of them has been trained here yet
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from vixformer.backbones.vit import ViT
@@ -37,10 +38,20 @@ PARTS = {
     "polynomial": "performer(kernel=taylor, conv=3)",
     "prototypes": "performer(kernel=prototypes, features=16, conv=3)",
     "norm": "lens(norm=true)",
+    "learned-power": "lens(learn=power)",
+    "gate": "lens(learn=gate)",
     "look-conv": "lens(look=conv)",
     "look-graph": "lens(look=graph)",
     "rotary": "lens",
 }
+EPOCHS, PARENT = 15, 7
+"""Of all; and how many of them a model that starts from another leaves to that one."""
+STARTED = {
+    "warm-start": ("exact-parent", "lens", 200),
+    "grown": ("random-16-parent", "performer(kernel=relu, features=64, conv=3)", 0),
+}
+"""From a softmax twin, taught for so many steps; from a model with a quarter of the features."""
+PARENTS = {"exact-parent": "softmax", "random-16-parent": "performer(kernel=relu, features=16, conv=3)"}
 DATA = {
     "cifar10": Data(name="cifar10", crop=4, flip=True),
     "fashion-mnist": Data(name="fashion-mnist", crop=2, flip=True),
@@ -50,12 +61,12 @@ DATA = {
 PATCH = {"cifar10": 4, "fashion-mnist": 4, "tiny-imagenet": 8, "pixels": 1}
 
 
-def rival(data: str, name: str) -> Recipe:
+def rival(data: str, name: str, epochs: int = EPOCHS) -> Recipe:
     """Command: `vix compare 'lens/cifar10/*' --seeds 5` (and the others); `vix train lens/cifar10/lens` for one."""
     return Recipe(
         data=DATA[data],
         model=ViT.Config(
-            attention=(RIVALS | PARTS)[name],
+            attention=(RIVALS | PARTS | PARENTS)[name],
             patch_size=PATCH[data],
             embed_dim=64,
             depth=4,
@@ -64,8 +75,16 @@ def rival(data: str, name: str) -> Recipe:
             pool="mean",
             pos="rope2d" if name == "rotary" else "learned",
         ),
-        train=Train(epochs=15, batch_size=128, optimizer="adamw", lr=2e-3, weight_decay=0.05, schedule="cosine", warmup=1.0, clip=1.0),
+        train=Train(epochs=epochs, batch_size=128, optimizer="adamw", lr=2e-3, weight_decay=0.05, schedule="cosine", warmup=1.0, clip=1.0),
     )
+
+
+def started(data: str, name: str) -> Recipe:
+    """Command: `vix compare lens/cifar10/lens lens/cifar10/warm-start --seeds 5`, which trains the parent of every seed first."""
+    parent, attention, steps = STARTED[name]
+    recipe = rival(data, "lens", EPOCHS - PARENT)
+    train = replace(recipe.train, weights=f"lens/{data}/{parent}", distill=steps)
+    return replace(recipe, model=replace(recipe.model, attention=attention), train=train)
 
 
 def record() -> Recipe:
@@ -83,4 +102,8 @@ def record() -> Recipe:
 for _data in DATA:
     for _name in RIVALS | PARTS:
         add(f"lens/{_data}/{_name}", partial(rival, _data, _name))
+    for _name in PARENTS:
+        add(f"lens/{_data}/{_name}", partial(rival, _data, _name, PARENT))
+    for _name in STARTED:
+        add(f"lens/{_data}/{_name}", partial(started, _data, _name))
 add("lens/record", record)

@@ -1,5 +1,5 @@
 """Spaces by name: those that "Optimizing Image Classification on CIFAR-10 with Transformer Architectures" searched, the grid of "Hybrid
-Transformer Models with Performer and Regular Attention", and one mechanism a layer."""
+Transformer Models with Performer and Regular Attention", one mechanism a layer, and how many features a layer."""
 
 from __future__ import annotations
 
@@ -61,6 +61,10 @@ def layouts(features: tuple[int, ...] = (16, 64, 128)) -> list[str]:
 for _name, _values in CIFAR_KERNELS.items():
     add_space(f"cifar-kernels/{_name}", partial(space_from_dict, _values))
 add_space("hybrid/layouts", lambda: space_from_dict({"model.attention": layouts()}))
+add_space(
+    "lens/features",
+    lambda: space_from_dict({"layers": ["lens", *(f"performer(kernel=relu, features={m}, conv=3)" for m in (8, 16, 32, 64, 128))]}),
+)
 add_space(
     "layers",
     lambda: space_from_dict({"layers": ["softmax", *(f"performer(kernel=relu, features={m})" for m in (16, 64)), "nystrom(landmarks=16)"]}),
