@@ -25,8 +25,8 @@ class Lens(LinearCore, name="lens"):
     """phi(x) = (ReLU(x) + 1e-3)^power. The directions of its features are learned, because the weights that make q and k are.
 
     `look` lets features see neighbours on the grid before ReLU: `conv` with a filter a channel, `graph` with one weight a neighbour for all
-    of them. `norm` brings q and k to the length sqrt K. `learn=power` learns the power of each head, from `power` on; `learn=gate` multiplies
-    a feature by sigmoid(a x + b), a and b its own.
+    of them. `norm` brings q and k to the length sqrt K. `learn=power` learns the power of each head, from `power` on; `learn=gate`
+    multiplies a feature by sigmoid(a x + b), a and b its own.
     """
 
     mask = "exact"
