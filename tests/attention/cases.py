@@ -39,6 +39,7 @@ VARIANTS = [
     "lens(learn=power, power=2)",
     "lens(learn=gate)",
     "hedgehog(conv=3)",
+    "softmax(conv=3)",
     "mlp(hidden=20)",
 ]
 ALL = [*WORDS, *KERNELS, *PLAIN, *VARIANTS]

@@ -3,33 +3,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vixformer.attention import native, ops
-from vixformer.attention.base import Core, Grid, Shape
-from vixformer.attention.local import Local
+from vixformer.attention.base import Grid, Shape
+from vixformer.attention.local import LocalCore
 
 
-class LinearCore(Core):
-    """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)), in float32, keeping q, k and v for backward and no feature.
-
-    `conv` adds a depthwise convolution of v over windows of that side, where backbones hand down the grid that tokens lie on.
-    """
-
-    @dataclass(frozen=True, kw_only=True)
-    class Config:
-        causal: bool = False
-        conv: int | None = None
-
-        def __post_init__(self) -> None:
-            if self.conv is not None and (self.conv < 1 or self.conv % 2 == 0):
-                raise ValueError(f"conv is the side of a square window and must be an odd number or none, not {self.conv}")
-            if self.conv is not None and self.causal:
-                raise ValueError("the convolution looks ahead: causal=true needs conv=none")
+class LinearCore(LocalCore):
+    """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)), in float32, keeping q, k and v for backward and no feature."""
 
     eps: float = 0.0
     """Added to the normaliser."""
@@ -39,22 +24,6 @@ class LinearCore(Core):
     def __init__(self, config: Any, shape: Shape) -> None:
         super().__init__(config, shape)
         self.causal: bool = config.causal
-        self.conv = None if config.conv is None else self.make_conv(config.conv)
-
-    def make_conv(self, side: int) -> Local:
-        return Local(self.shape.num_heads * (self.shape.value_dim or self.shape.head_dim), side)
-
-    def imitate(self) -> None:
-        for weight in () if self.conv is None else self.conv.parameters():
-            nn.init.zeros_(weight)
-
-    @property
-    def square(self) -> bool:
-        return self.conv is not None or super().square
-
-    @property
-    def uses_grid(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.conv is not None
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
         """Features (B, H, N, M), float32 or wider, of queries or keys (B, H, N, K). `mask` says which tokens count in statistics."""
@@ -102,6 +71,4 @@ class LinearCore(Core):
 
     def macs(self, n: int) -> int:
         heads, k = self.shape.num_heads, self.shape.head_dim
-        window = (self.config.conv or 0) ** 2  # for all n tokens, as if none were a class token
-        local = n * (self.shape.value_dim or k) * window
-        return heads * (2 * self.phi_macs(n) + ops.linear_attention_macs(n, self.width, k, self.causal) + local)
+        return heads * (2 * self.phi_macs(n) + ops.linear_attention_macs(n, self.width, k, self.causal)) + self.local_macs(n)

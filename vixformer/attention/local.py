@@ -1,13 +1,16 @@
-"""A depthwise convolution of v over the image, beside linear attention: it gives back the local detail that a sum over all tokens blurs."""
+"""A depthwise convolution of v over the image, beside attention: it gives back the local detail that a sum over all tokens blurs."""
 # B images  N tokens  H heads  K head width
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vixformer.attention import native
-from vixformer.attention.base import Grid
+from vixformer.attention.base import Core, Grid, Shape
 
 
 class Local(nn.Conv2d):
@@ -52,3 +55,42 @@ class Local(nn.Conv2d):
         if self.bias is not None:
             sums += self.bias.to(v.dtype).view(-1, 1, 1, v.shape[-1])
         return out
+
+
+class LocalCore(Core):
+    """A core beside which there may be that convolution, `conv` the side of its window, where backbones hand down the grid that tokens lie
+    on."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        causal: bool = False
+        conv: int | None = None
+
+        def __post_init__(self) -> None:
+            if self.conv is not None and (self.conv < 1 or self.conv % 2 == 0):
+                raise ValueError(f"conv is the side of a square window and must be an odd number or none, not {self.conv}")
+            if self.conv is not None and self.causal:
+                raise ValueError("the convolution looks ahead: causal=true needs conv=none")
+
+    def __init__(self, config: Any, shape: Shape) -> None:
+        super().__init__(config, shape)
+        self.conv = None if config.conv is None else self.make_conv(config.conv)
+
+    def make_conv(self, side: int) -> Local:
+        return Local(self.shape.num_heads * (self.shape.value_dim or self.shape.head_dim), side)
+
+    def imitate(self) -> None:
+        for weight in () if self.conv is None else self.conv.parameters():
+            nn.init.zeros_(weight)
+
+    @property
+    def square(self) -> bool:
+        return self.conv is not None or super().square
+
+    @property
+    def uses_grid(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.conv is not None
+
+    def local_macs(self, n: int) -> int:
+        """As if none of the n tokens were a class token."""
+        return self.shape.num_heads * n * (self.shape.value_dim or self.shape.head_dim) * (self.config.conv or 0) ** 2

@@ -11,22 +11,23 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vixformer.attention import native, ops
-from vixformer.attention.base import Core, Grid, Shape
+from vixformer.attention.base import Grid, Shape
+from vixformer.attention.local import LocalCore
 
 SHORT = 512
 """Keys up to which our loops were never slower than torch's kernel, forward and backward (docs/speed.md)."""
 
 
-class Softmax(Core, name="softmax"):
+class Softmax(LocalCore, name="softmax"):
     mask = "exact"
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        causal: bool = False
+    class Config(LocalCore.Config):
         bias: bool = False
         """A learned number for every head and distance in rows and columns, added to the scores, as in LeViT: for one image size."""
 
         def __post_init__(self) -> None:
+            super().__post_init__()
             if self.causal and self.bias:
                 raise ValueError("bias is for tokens on a grid, causal for a sequence: choose one of them")
 
@@ -40,10 +41,12 @@ class Softmax(Core, name="softmax"):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         short = mask is None and not self.config.causal and self.distances is None and k.shape[-2] <= SHORT
         fast = native.exact(q, k, v) if short else None
-        return ops.softmax_attention(q, k, v, mask, self.config.causal, self._bias(q, k, grid)) if fast is None else fast
+        out = ops.softmax_attention(q, k, v, mask, self.config.causal, self._bias(q, k, grid)) if fast is None else fast
+        return out if self.conv is None else self.conv(out, v, mask, grid)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        return ops.softmax_attention_slow(q, k, v, mask, self.config.causal, self._bias(q, k, grid))
+        out = ops.softmax_attention_slow(q, k, v, mask, self.config.causal, self._bias(q, k, grid))
+        return out if self.conv is None else self.conv.reference(out, v, mask, grid)
 
     def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
         return ops.softmax_weights(q, k, mask, self.config.causal, self._bias(q, k))
@@ -65,4 +68,4 @@ class Softmax(Core, name="softmax"):
         return F.pad(self.distances[:, index], (front, 0, front, 0)).to(q.dtype)
 
     def macs(self, n: int) -> int:
-        return 2 * n * n * self.shape.num_heads * self.shape.head_dim
+        return 2 * n * n * self.shape.num_heads * self.shape.head_dim + self.local_macs(n)

@@ -29,6 +29,7 @@ RIVALS = {
 PARTS = {
     "lens": "lens",
     "no-conv": "lens(conv=none)",
+    "exact-conv": "softmax(conv=3)",
     "conv-5": "lens(conv=5)",
     "power-2": "lens(power=2)",
     "random": "performer(kernel=relu, features=64, conv=3)",
