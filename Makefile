@@ -40,7 +40,7 @@ results: setup  ## the pages in docs/results, from the runs kept there
 
 packages: setup  ## the wheel, the source and the trained models as release files, in dist/
 	$(BIN)/python -m build --outdir dist
-	cd pretrained && for model in *; do $(PYTHON) -m zipfile -c ../dist/pretrained-$$model.zip $$model; done
+	for model in $$(ls pretrained); do git archive --format zip --prefix $$model/ --output dist/pretrained-$$model.zip HEAD:pretrained/$$model; done
 
 test-packages: setup  ## ten minutes: the wheel and the source in a clean environment, the tutorial from its first line to its last
 	$(BIN)/pytest -m slow tests/test_package.py

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from vixformer.cli import main
+from vixformer.cli import COMMANDS, FLAGS, main
 from vixformer.commands.look import runs
 from vixformer.version import __version__
 
@@ -36,13 +37,19 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--version") == f"vix {__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["train", "compare", "data", "runs", "recipes", "show", "models"])
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str) -> None:
     try:
-        main([command, *(["vit"] if command == "show" else []), "--help"])
+        main([command, "--help"])
     except SystemExit as stop:
         assert stop.code == 0  # noqa: PT017
     assert f"vix {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", sorted(FLAGS))
+def test_flags_that_are_explained_are_those_there_are(command: str) -> None:
+    taken = set(re.findall(r"--[a-z]+(?![a-z.])", COMMANDS[command][1]))
+    assert {flag.split()[0] for flag in FLAGS[command]} == taken
 
 
 def test_help_does_not_wait_for_torch() -> None:
@@ -76,7 +83,7 @@ def test_importing_us_takes_little_longer_than_importing_torch() -> None:
             )
             times[name].append(float(done.stdout))
     assert min(times["alone"]) <= 0.5 * min(times["torch"]), times
-    assert min(times["with torch"]) <= 1.4 * min(times["torch"]), times  # 1.1 on a quiet machine
+    assert min(times["with torch"]) <= 1.2 * min(times["torch"]), times
 
 
 def test_models(capsys: pytest.CaptureFixture[str]) -> None:

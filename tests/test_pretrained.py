@@ -11,6 +11,7 @@ import torch
 
 from vixformer.cli import main
 from vixformer.data.mini import FashionMini
+from vixformer.export.check import export
 from vixformer.measure.accuracy import evaluate
 from vixformer.report.pictures import image_of
 from vixformer.results.predictor import Predictor
@@ -44,6 +45,16 @@ def test_clothes_are_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     main(["predict", str(FOLDER / "fashion-mnist"), str(tmp_path / "one.png"), "--json"])
     (guess, *_) = json.loads(capsys.readouterr().out)["top"]
     assert guess["label"] == predictor.preprocessing.classes[int(images.labels[0])]
+
+
+def test_eight_bits_cost_at_most_a_point(tmp_path: Path) -> None:
+    images = FashionMini(Path()).read("test")
+    found = export(Predictor.load(FOLDER / "fashion-mnist"), ["onnx", "int8"], tmp_path, images, True, 1, len(images))
+    top1 = {e.form: e.top1 or 0.0 for e in found}
+    assert found[0].tested == len(images)
+    assert next(e for e in found if e.form == "onnx").agrees
+    assert top1["onnx"] == top1["eager"]
+    assert top1["int8"] >= top1["eager"] - 1.0
 
 
 @pytest.mark.skipif("VIX_DATA" not in os.environ, reason="needs the real data sets: set VIX_DATA")

@@ -20,6 +20,7 @@ from vixformer.results.runs import read_run
 from vixformer.training.parts import load_parts
 
 TARGET = Path(__file__).parent.parent / "pretrained"
+LIGHT_ON_BLACK = ("mnist", "fashion-mnist")
 LOST = 0.05
 """Points of test accuracy that half precision may cost."""
 
@@ -38,7 +39,10 @@ def release(folder: Path) -> None:
     print(f"{target}: {top1:.2f} % of the test images, {run.summary['test_top1']:.2f} before rounding")
     if top1 < run.summary["test_top1"] - LOST:
         raise ValueError("rounding costs too much: keep single precision")
-    (target / "README.md").write_text(card(target, f"pretrained/{run.recipe.data.name}", "mit"))
+    note = f"Its matrices are stored in half precision, with which it reaches {top1:.2f} %; it is loaded in single precision.\n"
+    if run.recipe.data.name in LIGHT_ON_BLACK:
+        note += "It knows light things on black, as they are in its data: `vix predict --invert` is for dark ones on white.\n"
+    (target / "README.md").write_text(card(target, f"pretrained/{run.recipe.data.name}", "mit") + "\n" + note)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,33 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 once."""
 LISTED = ("models", "attentions", "overview", "show", "convert", "advise", "bench", "predict", "export", "report", "serve")
 """Commands that list their flags themselves."""
+FLAGS = {
+    "compare": {
+        "--seeds N": "train each with the seeds 0 to N - 1",
+        "--folds K": "train each on K stratified folds, every one of them validating once",
+        "--budget TIME": "as many images and epochs as fit into 90s, 20m or 1.5h, the same for all",
+        "--epochs E": "the same for all",
+        "--data NAME": 'other images, of "vix data list"',
+        "--out DIR": "where runs go and are found again (runs)",
+    },
+    "train": {"--out DIR": "where the run goes (runs)", "--resume RUN": "go on with a run that was interrupted"},
+    "search": {
+        "--space SPACE": 'what may vary: a name, a JSON file, or "train.lr=1e-4..1e-2:log; train.batch_size=64|128"',
+        "--trials N": "how many in all, of all workers together; a grid needs none",
+        "--sampler WORD": "tpe (the default), grid or random",
+        "--pruner WORD": "median, hyperband or none (the default): give up trials that are behind",
+        "--metric NAME": "of the summary, what to maximise (val_top1)",
+        "--minimize NAME": "a second goal, such as inference_ms: what is best for either is kept",
+        "--folds K": "every trial on K folds",
+        "--epochs E": "of a trial",
+        "--seed S": "of the sampler",
+        "--study NAME": "what workers share goes by this name",
+        "--storage URL": "where they share it: sqlite:///FILE, postgresql://...",
+        "--heartbeat SECONDS": "how often a worker says that it lives",
+        "--out DIR": "where runs go (runs)",
+    },
+}
+"""Those that are not made from a dataclass."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -83,6 +110,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 print(f"vix {args[0]} {takes}\n{what}")
             if args[1:2] in (["--help"], ["-h"]) and args[0] not in LISTED:
                 if args[0] in ("train", "compare", "search"):
+                    print("".join(f"  {flag:<20} {text}\n" for flag, text in FLAGS[args[0]].items()), end="")
                     print('"vix train quick/exact --help" lists the options of a recipe, which compare and search take too.')
             else:
                 module, _, function = where.partition(".")

@@ -112,6 +112,8 @@ def _sentence(error: ValidationError) -> str:
     key = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "value_error":  # raised by a __post_init__ of ours, which is a sentence already
         return str(first["ctx"]["error"]) if "ctx" in first else first["msg"]
+    if first["type"] in ("missing", "missing_argument"):
+        return f"{key} is missing"
     # A union reports every branch; together they say what would be right.
     wanted = [_wanted(e) for e in error.errors() if e["loc"] and str(e["loc"][0]) == key]
     return f"{key} must be {' or '.join(dict.fromkeys(wanted))}, not {first['input']!r}"

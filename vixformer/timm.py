@@ -25,6 +25,11 @@ def patch(model: nn.Module, attention: str) -> nn.Module:
     found = [(parent, name, child) for parent in model.modules() for name, child in parent.named_children() if _is_attention(child)]
     if not found:
         raise ValueError(f"{type(model).__name__} has no attention with qkv, proj and num_heads, as timm's ViT and DeiT have it")
+    dropped = next((child for _, _, child in found if getattr(getattr(child, "attn_drop", None), "p", 0.0)), None)
+    if dropped is not None:
+        raise ValueError(
+            "this model drops attention weights (attn_drop_rate), which other attention does not have: make it with attn_drop_rate=0"
+        )
     takes = {name for _, _, child in found for name in signature(child.forward).parameters} - {"x", "attn_mask", "is_causal"}
     if takes:
         raise ValueError(f"the attention of {type(model).__name__} takes {', '.join(sorted(takes))} too, which ours would leave out")
@@ -72,9 +77,13 @@ class Patched(nn.Module):
             raise ValueError("patched attention takes no mask: leave attn_mask and is_causal out")
         q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, self.head_dim)).permute(2, 0, 3, 1, 4).unbind(0)
         q, k = (t if norm is None else norm(t) for t, norm in ((q, self.q_norm), (k, self.k_norm)))
-        lies = self.grid is not None and x.shape[1] == self.front + self.grid[0] * self.grid[1]  # other images have another grid
+        if self.grid is not None and self.core.uses_grid and x.shape[1] != self.front + self.grid[0] * self.grid[1]:
+            raise ValueError(
+                f"{self.core.name} was put into a model for a grid of {self.grid[0]} x {self.grid[1]} and got {x.shape[1] - self.front} "
+                "tokens: make the model for that image size, or use a mechanism without a convolution"
+            )
         with full_precision(x):
-            out = self.core(q, k, v, None, self.grid if lies else None)
+            out = self.core(q, k, v, None, self.grid if self.core.uses_grid else None)
         out = out.transpose(1, 2).flatten(2)
         out = out if self.norm is None else self.norm(out)
         out = out if self.gate is None else out * torch.sigmoid(self.gate(x))

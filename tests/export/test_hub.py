@@ -109,10 +109,13 @@ def test_a_card_says_what_the_run_says(runs: Path) -> None:
     mean = sum(s["test_top1"] for s in summaries) / len(summaries)
     text = card(run, "me/clothes", "mit")
     assert text.startswith('---\nlicense: "mit"\n')
-    assert f"Test top-1: {mean:.2f} ±" in text
-    assert "(2 runs) on 2,000 images" in text
+    assert f"Test top-1: {summaries[0]['test_top1']:.2f} % ({mean:.2f} ±" in text
+    assert "% over 2 seeds) on 2,000 images" in text
     assert "`performer(kernel=relu, features=16) + softmax`" in text
     assert json.loads(text.split("```json\n")[1].split("```")[0])["train"]["seed"] == 0
+    other = card(next(runs.glob("mixed-seed1*")), "me/clothes", "mit")
+    assert f"Test top-1: {summaries[1]['test_top1']:.2f} % ({mean:.2f} ±" in other
+    assert json.loads(other.split("```json\n")[1].split("```")[0])["train"]["seed"] == 1
     assert "was not recorded" in card(run / "best", "me/clothes", "mit")
 
 

@@ -183,10 +183,12 @@ def from_pretrained(folder: str | Path) -> Backbone:
     """The model stored in a folder by `save_pretrained`, that of a run, or of the Hugging Face hub as "owner/name", in evaluation mode."""
     folder = hub.here(folder)
     folder = folder / BEST if (folder / BEST / CONFIG_FILE).exists() else folder
+    if not (folder / CONFIG_FILE).exists():
+        raise ValueError(f"{folder} has no model: give a run folder, a folder with {CONFIG_FILE} and its weights, or owner/name of the hub")
     try:
         values = json.loads((folder / CONFIG_FILE).read_text())
-        name = values.pop("model")
-        hash(name)
+        name = str(dict(values)["model"])
+        del values["model"]
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise ValueError(f"{folder / CONFIG_FILE} is not a model's configuration as save_pretrained writes it: {error!r}") from None
     backbone = Backbone.member(name)

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import PositiveInt
 from rich.console import Console
 
-from vixformer.commands.flags import several, split_flags
+from vixformer.commands.flags import make_folder, several, split_flags
 from vixformer.terminal import read, say, table
 
 TESTED = 2000
@@ -28,15 +28,17 @@ class Options:
     out: Path | None = None
     """Left out: the folder "export" of the run."""
     batch: PositiveInt = 1
-    """Images at a time; --dynamic-batch leaves it open."""
+    """Images at a time."""
+    dynamic_batch: bool = False
+    """Leave the number of images at a time open."""
     data: str | None = None
     """A data set to compare on, its test part; left out, the run's validation part."""
 
 
 def export(args: Sequence[str]) -> None:
-    dynamic = "--dynamic-batch" in args
-    words, flags = split_flags([arg for arg in args if arg != "--dynamic-batch"])
+    words, flags = split_flags(args, switches=("--dynamic-batch",))
     options: Options = read(Options, flags, "export")
+    dynamic = options.dynamic_batch
     if len(words) != 1:
         raise ValueError('which model? write "vix export runs/RUN --format onnx"')
     from vixformer.export.check import export as exported
@@ -46,7 +48,8 @@ def export(args: Sequence[str]) -> None:
 
     forms = several(options.format, tuple(WRITERS), "--format")
     predictor = Predictor.load(words[0])
-    out = options.out or Path(words[0]) / "export"
+    out = options.out or (Path(words[0]) if Path(words[0]).exists() else Path(Path(words[0]).name)) / "export"
+    make_folder(out, "--out")
     with Console(stderr=True).status("exporting"):
         images, where = _images(words[0], options.data)
         _check(predictor, images, where)
@@ -70,6 +73,7 @@ def export(args: Sequence[str]) -> None:
     if (small := whole.get("int8")) is not None and (before := whole["eager"]) is not None and before - small > MOST_LOST:
         say(f"Eight bits cost {before - small:.2f} points here: look whether that is worth it.")
     say(f"Classes, size and normalisation are in {out / 'preprocessing.json'}; normalisation is inside the model.")
+    problems += [f"{e.path} differs from torch by {e.difference:.1e}: do not use it" for e in found if e.form != "int8" and not e.agrees]
     if problems:
         raise ValueError("; ".join(problems))
 
@@ -95,12 +99,14 @@ def _images(model: str, data: str | None) -> tuple[Any, str]:
     import torch
 
     from vixformer.config import Data
+    from vixformer.hub import here
     from vixformer.results.runs import RECIPE, read_run
     from vixformer.training.parts import load_parts
 
     if data is not None:
         return Data(name=data).source().read("test"), f"{data}, test part"
-    folder = Path(model) if (Path(model) / RECIPE).exists() else Path(model).parent
+    place = here(model)
+    folder = place if (place / RECIPE).exists() else place.parent
     if not (folder / RECIPE).exists():
         return None, ""
     recipe = read_run(folder).recipe

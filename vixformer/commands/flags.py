@@ -77,16 +77,25 @@ def take(words: list[str], flag: str) -> str | None:
     return value
 
 
-def split_flags(args: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Words, and flags with their values, in any order, for a command whose flags all take one value."""
+def split_flags(args: Sequence[str], switches: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+    """Words, and flags with their values, in any order, for a command whose flags all take one value, but for its switches."""
     words, flags, rest = [], [], iter(args)
     for arg in rest:
         if arg.startswith("--"):
             flags.append(arg)
-            flags += [] if "=" in arg or arg == "--help" else [value for value in (next(rest, None),) if value is not None]
+            flags += [] if "=" in arg or arg in ("--help", *switches) else [value for value in (next(rest, None),) if value is not None]
         else:
             words.append(arg)
     return words, flags
+
+
+def make_folder(path: Path, flag: str) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise ValueError(f"{path} is a file, and {flag} takes a folder") from None
+    except OSError as error:
+        raise ValueError(f"cannot make the folder {path} for {flag}: {error.strerror}") from None
 
 
 def whole(text: str, flag: str, least: int = 1) -> int:
@@ -112,6 +121,8 @@ def choice(word: str, choices: Sequence[str], flag: str) -> Any:
 def several(text: str, allowed: Sequence[str], flag: str) -> list[str]:
     """svg,png: words with commas between them."""
     words = [word for word in text.replace(" ", "").split(",") if word]
+    if not words:
+        raise ValueError(f"{flag} takes {', '.join(allowed)}, with commas between them, not nothing")
     for word in words:
         if word not in allowed:
             raise ValueError(f"{flag} takes {', '.join(allowed)}, with commas between them, not {word}")

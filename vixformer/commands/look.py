@@ -50,6 +50,8 @@ def _described(cls: Any) -> tuple[str, str, str]:
 
 
 def show(args: Sequence[str]) -> None:
+    if args[:1] in (["--help"], ["-h"]):
+        return say('"vix show vit --help" lists the options of a model, "vix models" the models.')
     if not args or args[0].startswith("-"):
         raise ValueError('which model? write "vix show vit --attention ..."; "vix models" lists them')
     from vixformer.measure.cost import layer_costs, model_cost

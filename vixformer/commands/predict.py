@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import PositiveInt
 
-from vixformer.commands.flags import split_flags
+from vixformer.commands.flags import make_folder, split_flags
 from vixformer.terminal import read, say, table
 
 BATCH = 64
@@ -22,24 +22,31 @@ SHEET_SIDE = 96
 @dataclass(frozen=True, kw_only=True)
 class Options:
     top: PositiveInt = 5
-    """Classes an image; --json prints a line of JSON each."""
+    """Classes an image."""
+    json: bool = False
+    """A line of JSON an image instead of a table."""
+    invert: bool = False
+    """Turn dark on white into light on black, which models of digits and clothes know."""
     attention_map: Path | None = None
     """A folder for pictures of where the model looks."""
 
 
 def predict(args: Sequence[str]) -> None:
-    as_json = "--json" in args
-    words, flags = split_flags([arg for arg in args if arg != "--json"])
+    words, flags = split_flags(args, switches=("--json", "--invert"))
     options: Options = read(Options, flags, "predict")
     if len(words) < 2:
         raise ValueError('which model, and which images? write "vix predict runs/RUN picture.jpg"')
+    from PIL import ImageOps
+
+    from vixformer.report.maps import has_map
+    from vixformer.results.groups import counted
     from vixformer.results.predictor import Predictor
 
     predictor, files = Predictor.load(words[0]), list(_files(words[1:]))
     if options.attention_map is not None:
-        if options.attention_map.is_file():
-            raise ValueError(f"{options.attention_map} is a file, and maps go to a folder")
-        options.attention_map.mkdir(parents=True, exist_ok=True)
+        make_folder(options.attention_map, "--attention-map")
+        if not has_map(predictor.model):
+            raise ValueError("this model has no attention map to draw, its layers have neither q nor k: leave --attention-map out")
     drawn: set[str] = set()
     broken, began, seen = 0, time.perf_counter(), 0
     rows: list[tuple[str, ...]] = []
@@ -47,7 +54,8 @@ def predict(args: Sequence[str]) -> None:
         pictures = []
         for name, source in files[start : start + BATCH]:
             try:
-                pictures.append((name, _open(name, source, predictor.preprocessing.channels)))
+                picture = _open(name, source, predictor.preprocessing.channels)
+                pictures.append((name, ImageOps.invert(picture) if options.invert else picture))
             except (ValueError, OSError) as error:
                 broken += 1
                 print(f"vix: {error}", file=sys.stderr)
@@ -55,7 +63,7 @@ def predict(args: Sequence[str]) -> None:
             continue
         seen += len(pictures)
         for (name, picture), guesses in zip(pictures, predictor([picture for _, picture in pictures], options.top), strict=True):
-            if as_json:
+            if options.json:
                 print(json.dumps({"image": name, "top": [{"label": g.label, "probability": round(g.probability, 6)} for g in guesses]}))
             else:
                 rows.append((name, *(f"{g.label} {g.probability:.1%}" for g in guesses)))
@@ -64,7 +72,7 @@ def predict(args: Sequence[str]) -> None:
     if rows:
         table(("image", *(f"{i + 1}." for i in range(len(rows[0]) - 1))), rows)
     seconds = time.perf_counter() - began
-    print(f"{seen} images in {seconds:.1f} s, {seen / max(seconds, 1e-9):.0f} a second", file=sys.stderr)
+    print(f"{counted(seen, 'image')} in {seconds:.1f} s, {seen / max(seconds, 1e-9):.0f} a second", file=sys.stderr)
     if options.attention_map is not None and seen:
         say(f"attention maps are in {options.attention_map}")
     if broken:
@@ -79,7 +87,7 @@ def _files(words: Sequence[str]) -> Iterator[tuple[str, Path | bytes]]:
         if word == "-":
             yield "-", sys.stdin.buffer.read()
         elif path.is_dir():
-            found = sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS)
+            found = sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file())
             if not found:
                 raise ValueError(f"{path} has no images in it ({', '.join(sorted(ENDINGS))})")
             yield from ((str(file), file) for file in found)
@@ -108,6 +116,4 @@ def _draw(predictor: Any, picture: Any, path: Path) -> None:
     from vixformer.report.maps import looks, sheet
 
     seen = looks(predictor.model, predictor.preprocessing([picture])[0])
-    if seen.mean is None:
-        raise ValueError("this model has no attention map to draw, its layers have neither q nor k: leave --attention-map out")
     sheet(picture, seen, SHEET_SIDE).save(path)

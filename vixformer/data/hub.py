@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 
 from vixformer.data.base import DataSet, Images, Part
+from vixformer.data.picture import plain
 
 
 class Hub(DataSet, name="hub"):
@@ -43,9 +45,11 @@ def from_table(table: Any, size: tuple[int, int] | None) -> Images:
     label = next((name for name, kind in kinds.items() if kind == "ClassLabel"), None)
     if image is None or label is None:
         raise ValueError(f"the data set needs a column of images and one of class labels; it has {kinds}")
-    pictures = [row.convert("RGB") for row in table[image]]
+    pictures = [plain(row, 3) for row in table[image]]
     height, width = size or (pictures[0].height, pictures[0].width)
-    pixels = np.stack([np.asarray(p if p.size == (width, height) else p.resize((width, height))) for p in pictures])
+    pixels = np.stack(
+        [np.asarray(p if p.size == (width, height) else p.resize((width, height), Image.Resampling.BILINEAR)) for p in pictures]
+    )
     return Images.all(
         torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous(), torch.tensor(table[label]), tuple(table.features[label].names)
     )

@@ -24,7 +24,7 @@ def open_picture(source: Path | bytes, channels: int = 3, name: str | None = Non
         with Image.open(source if isinstance(source, Path) else io.BytesIO(source), formats=FORMATS) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise _TooLargeError(f"{image.width} x {image.height}")
-            return _plain(image, channels)
+            return plain(image, channels)
     except FileNotFoundError:
         raise
     except _TooLargeError as error:
@@ -40,7 +40,8 @@ class _TooLargeError(Exception):
     pass
 
 
-def _plain(image: Image.Image, channels: int) -> Image.Image:
+def plain(image: Image.Image, channels: int) -> Image.Image:
+    """Upright, on white, in mode L or RGB."""
     image = ImageOps.exif_transpose(image)
     if image.mode in DEEP:
         image = _eight_bits(image)

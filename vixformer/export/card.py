@@ -12,7 +12,7 @@ from vixformer.data.preprocess import Preprocessing
 from vixformer.measure.machine import in_words
 from vixformer.results.groups import Group, counted, find_runs
 from vixformer.results.predictor import model_folder
-from vixformer.results.runs import RECIPE, read_run
+from vixformer.results.runs import RECIPE, Run, read_run
 from vixformer.version import __version__
 
 
@@ -38,7 +38,7 @@ def card(folder: Path, name: str, licence: str) -> str:
         f"or, with classes and preprocessing, `vix predict {name} picture.jpg`.",
     ]
     group = _group(folder)
-    return "\n".join([*lines, *(_trained(group) if group else ["", "How it was trained was not recorded."])]) + "\n"
+    return "\n".join([*lines, *(_trained(group, read_run(folder)) if group else ["", "How it was trained was not recorded."])]) + "\n"
 
 
 def public(recipe: Recipe) -> Recipe:
@@ -55,12 +55,12 @@ def _group(folder: Path) -> Group | None:
     return next((group for group in beside if any(run.folder.name == folder.resolve().name for run in group.runs)), None)
 
 
-def _trained(group: Group) -> list[str]:
-    recipe, first = group.runs[0].recipe, group.first
+def _trained(group: Group, run: Run) -> list[str]:
+    recipe, first = run.recipe, run.summary or {}
     train, data = recipe.train, recipe.data
     part = "all" if data.fraction == 1 else f"{data.fraction:.0%}"
     top1, seconds, inference = group.spread("test_top1"), group.spread("train_seconds"), group.spread("inference_ms_min")
-    runs = f"{len(group.runs)} runs" if len(group.runs) > 1 else "one run, so nothing is known about its spread"
+    runs = f"{top1} % over {len(group.runs)} seeds" if len(group.runs) > 1 else "one run, so nothing is known about its spread"
     lines = [
         "",
         "## Training",
@@ -69,7 +69,7 @@ def _trained(group: Group) -> list[str]:
         "the epoch, and the test images were read once.",
         f"* {counted(first['epochs'], 'epoch')} in batches of {train.batch_size}, {train.optimizer}, rate {train.lr:g} ({train.schedule}), "
         f"weight decay {train.weight_decay:g}, {train.precision}, seed {train.seed}.",
-        f"* Test top-1: {top1} % ({runs}) on {first['test_images']:,} images.",
+        f"* Test top-1: {first['test_top1']:.2f} % ({runs}) on {first['test_images']:,} images.",
         f"* {first['parameters']:,} parameters, {first['multiply_adds']:,} multiply-adds an image.",
     ]
     if seconds is not None:

@@ -19,6 +19,8 @@ from vixformer.results.predictor import Predictor
 
 COMPARED = 64
 """Images that outputs are compared on."""
+TOLERANCE = 1e-4
+"""Of the largest logit, or of one where that is larger: what rounding may change."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,17 @@ class Exported:
     """None: the model as it is, in torch."""
     megabytes: float
     difference: float
-    """The largest of all logits of all compared images."""
+    """The largest of all logits of all compared images, in batches of every size that was tried."""
+    largest: float
+    """Of the logits of the model in torch."""
     milliseconds: float
     top1: float | None
     """Per cent of the images it was tested on."""
     tested: int = 0
+
+    @property
+    def agrees(self) -> bool:
+        return self.difference <= TOLERANCE * max(1.0, self.largest)
 
 
 def export(
@@ -68,13 +76,16 @@ def export(
     prepare.save(out)
     times = interleaved({form: lambda run=run: run(example) for form, run in runs.items()}, seconds=1.0 * len(runs), least=10)
     chosen = None if images is None else images.take(fraction(images.labels, min(1.0, tested / len(images)), 0))
+    right = torch.cat([runs["eager"](part) for part in pixels.split(batch) if len(part) == batch])
+    sizes = {1, batch, len(right)} if dynamic_batch else {batch}
     found = []
     for form, run in runs.items():
         path = None if form == "eager" else out / FILES[form]
         size = sum(t.numel() * t.element_size() for t in shipped.state_dict().values()) if path is None else path.stat().st_size
-        difference = max(float((run(part) - runs["eager"](part)).abs().max()) for part in pixels.split(batch) if len(part) == batch)
-        top1, count = (None, 0) if chosen is None else _top1(run, chosen, batch)
-        found.append(Exported(form, path, size / 2**20, difference, times[form].min, top1, count))
+        outputs = [torch.cat([run(part) for part in pixels[: len(right)].split(n) if len(part) == n]) for n in sizes]
+        difference = max(float((o - right[: len(o)]).abs().max()) for o in outputs)
+        top1, count = (None, 0) if chosen is None else _top1(run, chosen, COMPARED if dynamic_batch else batch)
+        found.append(Exported(form, path, size / 2**20, difference, float(right.abs().max()), times[form].min, top1, count))
     return found
 
 

@@ -53,11 +53,22 @@ def to_onnx(shipped: Shipped, example: Tensor, path: Path, dynamic_batch: bool, 
                 program(shipped, example, dynamic_batch), dynamo=True, opset_version=OPSET, input_names=["pixels"], output_names=["logits"]
             )
         proto = made.model_proto
+        if dynamic_batch:
+            _name_batch(proto.graph)
         for key, value in {**asdict(preprocessing), "made_by": "vixformer"}.items():
             entry = proto.metadata_props.add()
             entry.key, entry.value = key, value if isinstance(value, str) else json.dumps(value)
         part.write_bytes(proto.SerializeToString())
     return onnx_session(path)
+
+
+def _name_batch(graph: Any) -> None:
+    """The exporter calls it s81 or so."""
+    called = graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param == called:
+                dim.dim_param = "batch"
 
 
 def to_int8(shipped: Shipped, example: Tensor, path: Path, dynamic_batch: bool, preprocessing: Preprocessing) -> Run:

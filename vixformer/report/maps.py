@@ -39,6 +39,10 @@ class Looks:
         return None if last is None else last.mean(0)
 
 
+def has_map(model: Any) -> bool:
+    return any(isinstance(module, Attention) for module in model.modules())
+
+
 @torch.no_grad()
 def looks(model: Any, image: Tensor) -> Looks:
     """Of one image as the model gets it, (channels, height, width)."""

@@ -31,7 +31,13 @@ class Predictor:
     def load(folder: str | Path) -> Predictor:
         """Of a run, its best epoch; of a folder that `save_pretrained` and `Preprocessing.save` wrote; or of the hub, "owner/name"."""
         folder = model_folder(folder)
-        return Predictor(from_pretrained(folder), Preprocessing.load(folder))
+        model, preprocessing = from_pretrained(folder), Preprocessing.load(folder)
+        outputs, classes = model.config.num_classes, len(preprocessing.classes)
+        if outputs < classes:
+            raise ValueError(
+                f"the model in {folder} has {outputs} outputs and its preprocessing.json names {classes} classes: copy both again"
+            )
+        return Predictor(model, preprocessing)
 
     @torch.inference_mode()
     def logits(self, images: Tensor) -> Tensor:
@@ -41,8 +47,8 @@ class Predictor:
         return self.guesses(self.logits(self.preprocessing(pictures)), top)
 
     def guesses(self, logits: Tensor, top: int = 5) -> list[tuple[Guess, ...]]:
-        values, order = logits.softmax(-1).topk(min(top, logits.shape[-1]))
-        classes = self.preprocessing.classes
+        classes = self.preprocessing.classes  # a model may have more outputs than its data had classes
+        values, order = logits.softmax(-1)[..., : len(classes)].topk(min(top, len(classes)))
         rows = zip(order.tolist(), values.tolist(), strict=True)
         return [tuple(Guess(classes[i], p) for i, p in zip(row, shares, strict=True)) for row, shares in rows]
 
