@@ -47,6 +47,8 @@ def export(args: Sequence[str]) -> None:
     from vixformer.results.predictor import Predictor
 
     forms = several(options.format, tuple(WRITERS), "--format")
+    if not forms:
+        raise ValueError(f"--format takes {', '.join(WRITERS)}, with commas between them, not nothing")
     predictor = Predictor.load(words[0])
     out = options.out or (Path(words[0]) if Path(words[0]).exists() else Path(Path(words[0]).name)) / "export"
     make_folder(out, "--out")

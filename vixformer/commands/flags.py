@@ -121,8 +121,6 @@ def choice(word: str, choices: Sequence[str], flag: str) -> Any:
 def several(text: str, allowed: Sequence[str], flag: str) -> list[str]:
     """svg,png: words with commas between them."""
     words = [word for word in text.replace(" ", "").split(",") if word]
-    if not words:
-        raise ValueError(f"{flag} takes {', '.join(allowed)}, with commas between them, not nothing")
     for word in words:
         if word not in allowed:
             raise ValueError(f"{flag} takes {', '.join(allowed)}, with commas between them, not {word}")

@@ -84,7 +84,7 @@ def export(
         size = sum(t.numel() * t.element_size() for t in shipped.state_dict().values()) if path is None else path.stat().st_size
         outputs = [torch.cat([run(part) for part in pixels[: len(right)].split(n) if len(part) == n]) for n in sizes]
         difference = max(float((o - right[: len(o)]).abs().max()) for o in outputs)
-        top1, count = (None, 0) if chosen is None else _top1(run, chosen, COMPARED if dynamic_batch else batch)
+        top1, count = (None, 0) if chosen is None else _top1(run, chosen, batch, dynamic_batch)
         found.append(Exported(form, path, size / 2**20, difference, float(right.abs().max()), times[form].min, top1, count))
     return found
 
@@ -104,12 +104,12 @@ def _pixels(images: Images | None, prepare: Any, count: int) -> Tensor:
     return images.pixels[images.rows[index]].clone()
 
 
-def _top1(run: Run, images: Images, batch: int) -> tuple[float | None, int]:
+def _top1(run: Run, images: Images, batch: int, dynamic_batch: bool) -> tuple[float | None, int]:
     right = 0
-    whole = len(images) // batch * batch  # what was exported for one size of batch takes no other
+    whole = len(images) if dynamic_batch else len(images) // batch * batch  # what was exported for one size of batch takes no other
     if not whole:
         return None, 0
-    for index in torch.arange(whole).split(batch):
+    for index in torch.arange(whole).split(COMPARED if dynamic_batch else batch):
         guesses = run(images.pixels[images.rows[index]].clone()).argmax(-1)
         right += int((guesses == images.labels[index]).sum())
     return 100 * right / whole, whole
