@@ -269,6 +269,16 @@ def test_the_resnet_stem_is_a_resnet() -> None:
 
 
 @torch.no_grad()
+def test_the_resnet9_stem_has_a_residual_block_after_each_maximum() -> None:
+    model = small("vit", stem="resnet9", patch_size=4, embed_dim=48, num_heads=3).eval()
+    kinds = [type(layer).__name__ for layer in model.patch_embed.layers]
+    assert kinds == ["Conv2d", "BatchNorm2d", "GELU", *["MaxPool2d", "Conv2d", "BatchNorm2d", "GELU", "Residual"] * 2]
+    assert model(torch.randn(2, 3, *model.img_size)).isfinite().all()
+    with pytest.raises(ValueError, match='stem="resnet9" halves the image'):
+        small("vit", stem="resnet9", patch_size=3, embed_dim=48)
+
+
+@torch.no_grad()
 def test_the_vgg_stem_is_convolutions_and_maxima() -> None:
     model = small("vit", stem="vgg", patch_size=4, embed_dim=48, num_heads=3)
     model(images(model))

@@ -153,19 +153,31 @@ class PooledStem(Stem, name="vgg"):
         halvings = options.patch_size.bit_length() - 1
         if 2**halvings != options.patch_size or options.dim % (halvings + 1):
             raise ValueError(
-                f'stem="vgg" halves the image and widens it evenly: patch_size must be 1, 2, 4, 8 or so, not {options.patch_size}, and the '
+                f'stem="{self.name}" halves the image and widens it evenly: patch_size must be 1, 2, 4, 8 or so, not {options.patch_size}, and the '
                 f"number of halvings and one, {halvings + 1}, divide {options.dim}"
             )
         widths = [options.in_chans, *(options.dim * (i + 1) // (halvings + 1) for i in range(halvings + 1))]
         layers: list[nn.Module] = [*_conv_norm(widths[0], widths[1], 3, 1), nn.GELU()]
         for i in range(1, halvings + 1):
             layers += [nn.MaxPool2d(2), *_conv_norm(widths[i], widths[i + 1], 3, 1), nn.GELU()]
-            layers += [*_conv_norm(widths[i + 1], widths[i + 1], 3, 1), nn.GELU()] if i < halvings else []
+            layers += self.after(widths[i + 1], last=i == halvings)
         self.layers = nn.Sequential(*layers)
+
+    def after(self, width: int, last: bool) -> list[nn.Module]:
+        """What follows the convolution that widens."""
+        return [] if last else [*_conv_norm(width, width, 3, 1), nn.GELU()]
 
     def forward(self, images: Tensor) -> Tensor:
         # channels last: faster on the CPU, and the tokens lie as they are wanted
         return self.layers(images.contiguous(memory_format=torch.channels_last)).flatten(2).transpose(1, 2)
+
+
+class ResidualPooledStem(PooledStem, name="resnet9"):
+    """As `vgg`, with a residual block of two convolutions after every convolution that follows a maximum, as in the small ResNets that learn
+    CIFAR-10 in minutes."""
+
+    def after(self, width: int, last: bool) -> list[nn.Module]:
+        return [Residual(width, width, 1)]
 
 
 class Residual(nn.Module):
