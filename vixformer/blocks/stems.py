@@ -153,8 +153,8 @@ class PooledStem(Stem, name="vgg"):
         halvings = options.patch_size.bit_length() - 1
         if 2**halvings != options.patch_size or options.dim % (halvings + 1):
             raise ValueError(
-                f'stem="{self.name}" halves the image and widens it evenly: patch_size must be 1, 2, 4, 8 or so, not {options.patch_size}, and the '
-                f"number of halvings and one, {halvings + 1}, divide {options.dim}"
+                f'stem="{self.name}" halves the image and widens it evenly: patch_size must be 1, 2, 4, 8 or so, not '
+                f"{options.patch_size}, and the number of halvings and one, {halvings + 1}, divide {options.dim}"
             )
         widths = [options.in_chans, *(options.dim * (i + 1) // (halvings + 1) for i in range(halvings + 1))]
         layers: list[nn.Module] = [*_conv_norm(widths[0], widths[1], 3, 1), nn.GELU()]
@@ -173,8 +173,8 @@ class PooledStem(Stem, name="vgg"):
 
 
 class ResidualPooledStem(PooledStem, name="resnet9"):
-    """As `vgg`, with a residual block of two convolutions after every convolution that follows a maximum, as in the small ResNets that learn
-    CIFAR-10 in minutes."""
+    """As `vgg`, with a residual block of two convolutions after every convolution that follows a maximum, as in the small ResNets that
+    learn CIFAR-10 in minutes."""
 
     def after(self, width: int, last: bool) -> list[nn.Module]:
         return [Residual(width, width, 1)]
