@@ -31,6 +31,7 @@ LESS = {
     r"--trials \d+": "--trials 1",
     r"--(train\.)?epochs \d+": r"--\1epochs 1",
     r"--distill \d+": "--distill 2",
+    r"--choose \d+": "--choose 1",
     r"--tokens [\d ]+": "--tokens 17 ",
 }
 LINES = sorted({line for page in PAGES if page.stem != "commands" for line in commands(page) if not line.startswith("vix serve")})
@@ -49,8 +50,8 @@ def world(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("picture.jpg", "holiday.jpg", "more/one.png", "more/two.png"):
         (home / name).parent.mkdir(exist_ok=True)
         Image.open(home / "photos/test/class-0/0.png").convert("RGB").resize((90, 60)).save(home / name)
-    write_mnist(home / "data", count=60)
-    write_cifar(home / "data", CIFAR10, python=False, count=20)
+    write_mnist(home / "data", count=300)
+    write_cifar(home / "data", CIFAR10, python=False, count=60)
     write_tiny(home / "data")
     main(["bench", "attention", "softmax", "--tokens", "17", "--json", str(home / "tokens.json")])
     return home
