@@ -15,7 +15,7 @@ from vixformer.results.runs import list_runs
 from vixformer.terminal import comparison
 from vixformer.training import budget as budgeting
 from vixformer.training import compare as comparing
-from vixformer.training.budget import AROUND, LEAST_EPOCHS, SMALLEST, Cut, Probe, Prober, cut
+from vixformer.training.budget import AROUND, FEWEST, LEAST_EPOCHS, SMALLEST, Cut, Probe, Prober, cut
 from vixformer.training.parts import load_parts
 
 SLOW = Probe(train_image=1e-3, evaluated_image=5e-4, train_images=9000, val_images=1000, test_images=2000, epochs=1000)
@@ -35,6 +35,8 @@ def test_fewer_epochs_then_less_data() -> None:
     least = 3 * (SMALLEST * an_epoch + at_the_end)
     assert cut(recipes, [SLOW, FAST], 3, least + 0.01) == Cut(1, SMALLEST)
     assert cut(recipes, [SLOW, FAST], 3, 20) == Cut(1, SMALLEST)  # not for all, but for those that get their turn
+    small = [replace(p, train_images=270, val_images=30) for p in (SLOW, FAST)]
+    assert cut(recipes, small, 3, 20) == Cut(1, FEWEST / 300)  # 1 % of a small set would not have every class in it
     with pytest.raises(ValueError, match=r"not one run fits: 2 recipes, 3 runs each, need about 1 minutes .* give --budget 2m"):
         cut(recipes, [SLOW, FAST], 3, 2)
 

@@ -20,8 +20,8 @@ from vixformer.training.parts import Parts, load_parts, pick_device
 
 LEAST_EPOCHS = 4
 """Below that, less data rather than fewer epochs: a rate that rises and falls needs some time."""
-SMALLEST = 0.01
-"""The least part of the data that is worth training on."""
+SMALLEST, FEWEST = 0.01, 100
+"""The least part of the data that is worth training on, and so many images of it: a part has to have every class in it."""
 AROUND = 3.0
 """Seconds of a run that are neither training nor evaluation."""
 STEPS = 8
@@ -163,15 +163,16 @@ def cut(recipes: Sequence[Recipe], probes: Sequence[Probe], runs_each: int, seco
         return Cut(epochs, 1.0)
     base = needed(epochs, 0.0)
     fraction = (seconds - base) / (needed(epochs, 1.0) - base)
-    if fraction >= SMALLEST:
+    smallest = min(1.0, max(SMALLEST, FEWEST / min(p.train_images + p.val_images for p in probes)))
+    if fraction >= smallest:
         return Cut(epochs, math.floor(1000 * fraction) / 1000)
-    while epochs > 1 and needed(epochs, SMALLEST) > seconds:
+    while epochs > 1 and needed(epochs, smallest) > seconds:
         epochs -= 1
-    shortest = min(p.seconds(epochs, SMALLEST) for p in probes)
+    shortest = min(p.seconds(epochs, smallest) for p in probes)
     if shortest > seconds:
-        least = math.ceil((needed(epochs, SMALLEST) + shortest) / 60)
+        least = math.ceil((needed(epochs, smallest) + shortest) / 60)
         raise ValueError(
-            f"not one run fits: {len(recipes)} recipes, {runs_each} runs each, need about {least} minutes for an epoch of {SMALLEST:.0%} "
+            f"not one run fits: {len(recipes)} recipes, {runs_each} runs each, need about {least} minutes for an epoch of {smallest:.0%} "
             f"of the data: give --budget {least + 1}m, or fewer recipes or seeds"
         )
-    return Cut(epochs, SMALLEST)  # as many of the runs as fit; the others are listed
+    return Cut(epochs, smallest)  # as many of the runs as fit; the others are listed
