@@ -186,9 +186,9 @@ def from_pretrained(folder: str | Path) -> Backbone:
     if not (folder / CONFIG_FILE).exists():
         raise ValueError(f"{folder} has no model: give a run folder, a folder with {CONFIG_FILE} and its weights, or owner/name of the hub")
     try:
-        values = json.loads((folder / CONFIG_FILE).read_text())
-        name = str(dict(values)["model"])
-        del values["model"]
+        values = dict(json.loads((folder / CONFIG_FILE).read_text()))
+        name = values.pop("model")
+        hash(name)
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise ValueError(f"{folder / CONFIG_FILE} is not a model's configuration as save_pretrained writes it: {error!r}") from None
     backbone = Backbone.member(name)
