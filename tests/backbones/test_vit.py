@@ -356,7 +356,7 @@ def test_damaged_checkpoints_are_one_sentence(tmp_path: Path) -> None:
         config.write_text(text)
         assert "is not a model's configuration" in complaint()
     config.unlink()
-    assert "is not a model's configuration" in complaint()
+    assert "has no model: give a run folder, a folder with config.json and its weights, or owner/name of the hub" in complaint()
 
 
 def test_stochastic_depth_drops_whole_images_and_keeps_the_mean() -> None:
