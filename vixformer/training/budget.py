@@ -163,7 +163,8 @@ def cut(recipes: Sequence[Recipe], probes: Sequence[Probe], runs_each: int, seco
         return Cut(epochs, 1.0)
     base = needed(epochs, 0.0)
     fraction = (seconds - base) / (needed(epochs, 1.0) - base)
-    smallest = min(1.0, max(SMALLEST, FEWEST / min(p.train_images + p.val_images for p in probes)))
+    fewest = max(FEWEST, *(1.2 * recipe.train.batch_size for recipe in recipes))  # a batch, beside what validates
+    smallest = min(1.0, max(SMALLEST, fewest / min(p.train_images + p.val_images for p in probes)))
     if fraction >= smallest:
         return Cut(epochs, math.floor(1000 * fraction) / 1000)
     while epochs > 1 and needed(epochs, smallest) > seconds:
