@@ -91,7 +91,7 @@ def started(data: str, name: str) -> Recipe:
 def record() -> Recipe:
     """Command: `OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 2 -m vixformer train lens/record`.
 
-    91.33 % of the test images after 110 minutes on two cores (100 with nothing else running); 92.9 % of the 2,500 that chose the epoch.
+    91.33 % of the test images after 110 minutes on two cores with other work beside it; 92.9 % of the 2,500 that chose the epoch.
     """
     return Recipe(
         data=Data(name="cifar10", val_fraction=0.05, crop=4, flip=True, cutout=8),
