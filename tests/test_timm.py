@@ -84,6 +84,7 @@ for build, layout, message in (
     (vit, "performr", "unknown attention"),
     (lambda: create_model("resnet10t"), "performer", "has no attention with qkv, proj and num_heads"),
     (lambda: create_model("eva02_tiny_patch14_224"), "performer", "takes rope too"),
+    (lambda: vit(attn_drop_rate=0.1), "performer", "make it with attn_drop_rate=0"),
 ):
     try:
         vix.patch(build(), layout)
@@ -95,6 +96,13 @@ try:
     raise SystemExit("mask")
 except ValueError as error:
     assert "takes no mask" in str(error)
+other = torch.randn(2, 3, 48, 48)
+assert vix.patch(vit(dynamic_img_size=True), "performer")(other).shape == (2, 7)
+try:
+    vix.patch(vit(dynamic_img_size=True), "lens")(other)
+    raise SystemExit("size")
+except ValueError as error:
+    assert "for a grid of 4 x 4 and got 36 tokens" in str(error), error
 """)
 
 
