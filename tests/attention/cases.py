@@ -25,6 +25,8 @@ VARIANTS = [
     "performer(kernel=exp, features=24, clamp=4, clamp_min=-2)",
     "performer(kernel=exp, features=24, clamp=dynamic)",
     "performer(kernel=elu, features=24, alpha=0.25)",
+    "performer(kernel=relu, features=24, learned=true, conv=3)",
+    "performer(kernel=exp, features=none, norm=true)",
     "linformer(rank=8, share=none)",
     "linformer(rank=8, share=kv)",
     "linformer(rank=8, share=layerwise)",

@@ -119,6 +119,18 @@ def test_redraw_is_reproducible_and_only_on_request() -> None:
     assert redraw(create_model("vit"), None) == 0
 
 
+def test_learned_directions_are_random_at_first_and_then_learned() -> None:
+    model = create_model("vit", attention="performer(kernel=relu, features=24, learned=true)", depth=2)
+    directions = [p for name, p in model.named_parameters() if name.endswith("core.projection")]
+    first = [p.detach().clone() for p in directions]
+    assert len(first) == 2
+    assert not torch.equal(*first)
+    assert redraw(model, torch.Generator().manual_seed(1)) == 0
+    assert all(torch.equal(p, f) for p, f in zip(directions, first, strict=True))
+    model(torch.randn(2, 3, 32, 32)).square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in directions)
+
+
 def test_default_number_of_features() -> None:
     assert core("performer").projection.shape == (110, 32)  # pyright: ignore
     assert core("performer(kernel=relu, features=none)").projection is None

@@ -257,6 +257,17 @@ def test_lens_that_learns_its_features() -> None:
 
 
 @torch.no_grad()
+def test_a_performer_that_learns_its_temperature() -> None:
+    q, k = tokens(), tokens().flip(2)
+    c = core("performer(kernel=exp, features=none, norm=true)")
+    lengths = torch.linspace(1, 4, HEADS).view(HEADS, 1, 1)
+    c.log_length.copy_(lengths.log())
+    u = [F.normalize(x, dim=-1) * lengths * K**-0.25 for x in (q, k)]
+    u = [u[0] - u[0].amax(-1, keepdim=True), u[1] - u[1].amax((-2, -1), keepdim=True)]
+    assert distance(c.attention_map(q, k), weights_of(*(x.exp() + c.kernel.config.eps for x in u))) <= 1e-5
+
+
+@torch.no_grad()
 def test_taylor() -> None:
     q, k = tokens(), tokens().flip(2)
     scores = q @ k.mT * K**-0.5

@@ -61,7 +61,7 @@ def test_the_gradients_of_nystrom_are_those_of_the_reference(n: int, options: st
 
 
 @compiler
-@pytest.mark.parametrize("word", ["softmax", "performer(features=16)", "nystrom(landmarks=16)", "linformer(rank=16)"])
+@pytest.mark.parametrize("word", ["softmax", "performer(features=16)", "nystrom(landmarks=16)", "linformer(rank=16)", "lens"])
 def test_gradients_are_written_where_the_layer_before_wants_them(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Side by side: nothing is put there once more, and they are those that torch's own split would pass on."""
     attention: Any = create_attention(word, dim=64, num_heads=2, num_tokens=25)
@@ -69,10 +69,10 @@ def test_gradients_are_written_where_the_layer_before_wants_them(word: str, monk
     joined: list[int] = []
     plain = torch.cat
     monkeypatch.setattr(torch, "cat", lambda *args: joined.append(1) or plain(*args))
-    (ours,) = torch.autograd.grad(attention(x).square().sum(), attention.qkv.weight)
+    (ours,) = torch.autograd.grad(attention(x, grid=(5, 5)).square().sum(), attention.qkv.weight)
     assert not joined
     monkeypatch.setattr(native, "split", native._split)
-    (right,) = torch.autograd.grad(attention(x).square().sum(), attention.qkv.weight)
+    (right,) = torch.autograd.grad(attention(x, grid=(5, 5)).square().sum(), attention.qkv.weight)
     assert distance(ours, right) <= 1e-6
 
 
@@ -158,7 +158,7 @@ def test_training_takes_the_compiled_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @compiler
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("word", ["lens", "performer(kernel=relu, features=16, conv=3)", "performer(features=16)"])
+@pytest.mark.parametrize("word", ["lens", "performer(kernel=relu, features=16, conv=3)", "performer(features=16)", "softmax(conv=3)"])
 def test_low_precision_is_widened_and_not_left_to_torch(word: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     called, plain = [], native._call
     monkeypatch.setattr(native, "_call", lambda name, *args: (called.append(name), plain(name, *args))[1])
@@ -167,7 +167,8 @@ def test_low_precision_is_widened_and_not_left_to_torch(word: str, dtype: torch.
     out = core(*inputs, grid=(5, 5))
     grad = torch.randn_like(out)
     found = torch.autograd.grad(out, inputs, grad)
-    assert {"linear_attention", "linear_attention_backward"} <= set(called)
+    loops = "exact" if word.startswith("softmax") else "linear_attention"
+    assert {loops, f"{loops}_backward"} <= set(called)
     assert ("local" in called) == (core.conv is not None)  # pyright: ignore[reportAttributeAccessIssue]
     assert {t.dtype for t in (out, *found)} == {dtype}
     expected = core.reference(*(t.double() for t in inputs), grid=(5, 5))

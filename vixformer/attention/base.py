@@ -65,8 +65,11 @@ class Mechanism(nn.Module, Configured, family="attention"):
     def imitate(self) -> None:
         """Start what it learns as close to exact attention as can be without data: conversion of a trained model asks for it."""
 
+    def draw(self, generator: torch.Generator | None = None) -> None:
+        """Draw the directions of its features, learned ones too: for one that is new."""
+
     def redraw(self, generator: torch.Generator | None = None) -> bool:
-        """Draw anew what is random in it; whether there is anything."""
+        """Draw anew what stays random in it; whether there is anything."""
         return False
 
     def extra_repr(self) -> str:

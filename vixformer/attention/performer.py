@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from pydantic import NonNegativeFloat, PositiveInt
-from torch import Tensor
+from torch import Tensor, nn
 
 from vixformer.attention import native, ops
 from vixformer.attention.base import Shape
@@ -22,7 +23,8 @@ class Performer(LinearCore, name="performer"):
     """`features` is the number M of random directions: left out, int(K ln K); `none`, the kernel works on q and k themselves (M = K).
 
     `scaling` sets the norms of the directions (chi-distributed or all sqrt K), `scale` what q and k are multiplied by (K^-1/4 or K^-1/2),
-    `bias` adds a random constant to each projection and `total_eps` a constant to the normaliser.
+    `bias` adds a random constant to each projection and `total_eps` a constant to the normaliser. `learned` makes the directions weights,
+    random at first and never drawn again; `norm` brings q and k to one length, a temperature that each head learns, sqrt K at first.
     """
 
     mask = "exact"
@@ -35,14 +37,17 @@ class Performer(LinearCore, name="performer"):
         scale: Literal["quarter", "half"] = "quarter"
         bias: bool = False
         total_eps: NonNegativeFloat = 0.0
+        learned: bool = False
+        norm: bool = False
 
         def __post_init__(self) -> None:
             super().__post_init__()
             kernel: Any = self.kernel
             if self.features is None and kernel.owner.projects == "always":
                 raise ValueError(f"kernel={kernel.owner.name} is made of random features: give features a number, not none")
-            if self.bias and (self.features is None or kernel.owner.projects == "never"):
-                raise ValueError("bias=true goes with random features, and this kernel has none here: leave bias out")
+            for option in ("bias", "learned"):
+                if getattr(self, option) and (self.features is None or kernel.owner.projects == "never"):
+                    raise ValueError(f"{option}=true goes with random features, and this kernel has none here: leave {option} out")
             kernel.check(self)
 
     projection: Tensor | None
@@ -60,21 +65,33 @@ class Performer(LinearCore, name="performer"):
         self.scale = width ** (-0.25 if config.scale == "quarter" else -0.5)
         self.kernel: Kernel = kernel.owner(kernel, width, features or width, config.causal)
         self.floor = self.kernel.floor
-        self.register_buffer("projection", torch.empty(features or 0, width) if projects else None)
+        self.log_length = nn.Parameter(torch.full((shape.num_heads, 1, 1), math.log(width) / 2)) if config.norm else None
+        directions = torch.empty(features or 0, width) if projects else None
+        if config.learned and directions is not None:
+            self.projection = nn.Parameter(directions)
+        else:
+            self.register_buffer("projection", directions)
         self.register_buffer("bias", torch.empty(features or 0) if projects and config.bias else None)
-        self.redraw()
+        self.draw()
+
+    def redraw(self, generator: torch.Generator | None = None) -> bool:
+        drawn = self.projection is not None and not self.config.learned
+        if drawn:
+            self.draw(generator)
+        return drawn
 
     @torch.no_grad()
-    def redraw(self, generator: torch.Generator | None = None) -> bool:
+    def draw(self, generator: torch.Generator | None = None) -> None:
         # on the CPU, so that one seed means the same features on every device
         if self.projection is not None:
             rows, columns = self.projection.shape
             self.projection.copy_(ops.orthogonal_rows(rows, columns, self.config.scaling, generator))
         if self.bias is not None:
             self.bias.copy_(torch.randn(self.bias.shape, generator=generator))
-        return self.projection is not None
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
+        if self.log_length is not None:
+            x = F.normalize(x, dim=-1) * self.log_length.to(x.dtype).exp()
         if self.projection is None:
             u = x * self.scale
         else:
@@ -86,7 +103,7 @@ class Performer(LinearCore, name="performer"):
 
     def native_map(self) -> native.FeatureMap | None:
         exponential = vars(type(self.kernel)).get("native_exp")  # the kernel's own word: a subclass has another formula
-        if exponential is None or self.bias is not None:
+        if exponential is None or self.bias is not None or self.config.learned or self.config.norm:
             return None
         weight = getattr(self.kernel, "norm_weight", 0.0) * self.scale**2
         directions = None if self.projection is None else self.projection.float().t() * self.scale

@@ -136,7 +136,7 @@ def swap(
     start = int(torch.randint(2**40, ())) if seed is None else seed
     for i in changed:
         if i not in taken:
-            cores[i].redraw(torch.Generator().manual_seed(start + i))
+            cores[i].draw(torch.Generator().manual_seed(start + i))
             cores[i].imitate()
             _copy_alike(old_cores[i], cores[i])
     new.train(model.training)

@@ -191,7 +191,8 @@ def _split(qkv: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class _Split(torch.autograd.Function):
-    """Gradients that lie side by side already are not put there once more."""
+    """Gradients that lie side by side already are not put there once more. That of v does not where v is convolved too: it is a sum then,
+    and goes where its first part was."""
 
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -202,20 +203,30 @@ class _Split(torch.autograd.Function):
         b, h, n, d = grads[0].shape
         width = h * d
         first, strides = grads[0], (n * 3 * width, d, 3 * width, 1)
-        apart = [g.data_ptr() - first.data_ptr() - i * width * g.element_size() for i, g in enumerate(grads)]
-        whole = len({g.untyped_storage().data_ptr() for g in grads}) == 1 and not any(apart) and all(g.stride() == strides for g in grads)
-        if whole and not torch.is_grad_enabled():  # a gradient of the gradient has to see where they come from
-            return first.as_strided((b, n, 3 * width), (n * 3 * width, 3 * width, 1)), None
-        return torch.cat([g.transpose(1, 2).flatten(2) for g in grads], -1), None
+        shared, end = first.untyped_storage(), first.storage_offset() + b * n * 3 * width
+        there = [
+            g.untyped_storage().data_ptr() == shared.data_ptr() and g.storage_offset() == first.storage_offset() + i * width
+            and g.stride() == strides
+            for i, g in enumerate(grads)
+        ]  # fmt: skip
+        # a gradient of the gradient has to see where they come from
+        if not all(there[:2]) or shared.nbytes() < end * first.element_size() or torch.is_grad_enabled():
+            return torch.cat([g.transpose(1, 2).flatten(2) for g in grads], -1), None
+        whole = first.as_strided((b, n, 3 * width), (n * 3 * width, 3 * width, 1))
+        if not there[2]:
+            whole[..., 2 * width :] = grads[2].transpose(1, 2).flatten(2)
+        return whole, None
 
 
 def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
     """Exact attention of q (B, H, N, K) to k and v (B, H, R, K), with gradients; None where torch has to do it."""
-    if not _plain(q, k, v) or q.shape[-1] % LANES or not _alike(k, v) or not _alike(q[:, :, :0], k[:, :, :0]):
+    if not _plain(q, k, v, dtypes=WIDENED) or q.shape[-1] % LANES or not _alike(k, v) or not _alike(q[:, :, :0], k[:, :, :0]):
         return None
+    dtype, (q, k, v) = v.dtype, (t.float() for t in (q, k, v))
     if torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v)):
-        return _Exact.apply(q, k, v)  # pyright: ignore[reportReturnType]
-    return _call("exact", (q, k, v), (_like(q),), q.shape, k.shape[-2], None)
+        return _Exact.apply(q, k, v).to(dtype)  # pyright: ignore[reportAttributeAccessIssue]
+    out = _call("exact", (q, k, v), (_like(q),), q.shape, k.shape[-2], None)
+    return None if out is None else out.to(dtype)
 
 
 class _Exact(torch.autograd.Function):
