@@ -1,6 +1,6 @@
 """Runs worth keeping: what is small of a run folder goes to docs/results/runs, and comes back from there.
 
-python -m tools.runs collect /tmp/runs/*     finished runs, by the name of their recipe and their seed
+python -m tools.runs collect /tmp/runs     finished runs of these folders, by the name of their recipe and their seed
 python -m tools.runs time 'hybrid/imagenet/*'     20 training steps and 20 inferences of each, in turn
 python -m tools.runs twins cifar-kernels/ftheta 'performer(kernel=relu, features=512)'     the same beside its twin with that attention
 """

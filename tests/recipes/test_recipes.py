@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from vixformer import list_recipes, load_recipe
 from vixformer.config import read_recipe
 from vixformer.data.base import DataSet, Images
+from vixformer.recipes.lens import PARENT, PARENTS, SETTINGS
 from vixformer.training.optim import learning_rate, make_optimizer
 
 REPORTED = Path(__file__).parents[2] / "docs/results/reported"
@@ -71,6 +72,23 @@ def test_a_recipe_builds_steps_and_survives_json(name: str, tmp_path: Path) -> N
     optimizer.step()
     assert all(p.isfinite().all() for p in model.parameters())
     assert any(not torch.equal(value, before[key]) for key, value in model.head.state_dict().items())
+
+
+@pytest.mark.parametrize("where", list(SETTINGS))
+def test_rivals_of_lens_have_its_parameters_budget_and_data(where: str) -> None:
+    """Within 2 %, but for those that say so."""
+    larger = {"hedgehog", "both-signs", "conv-5", "rotary"}
+    lens = load_recipe(f"lens/{where}/lens")
+    images = Images.all(torch.zeros(2, *DataSet.member(lens.data.name).shape, dtype=torch.uint8), torch.tensor([0, 1]), ("a", "b"))
+    sizes = {}
+    for name in SETTINGS[where].names:
+        recipe = load_recipe(f"lens/{where}/{name}")
+        sizes[name] = sum(p.numel() for p in recipe.build(images).parameters())
+        parent = 0 if recipe.train.weights is None else load_recipe(recipe.train.weights).train.epochs
+        assert recipe.data == lens.data
+        assert recipe.train.batch_size == lens.train.batch_size
+        assert recipe.train.epochs + parent == (PARENT if name in PARENTS else lens.train.epochs)
+    assert {name for name, size in sizes.items() if abs(size / sizes["lens"] - 1) > 0.02} == larger & sizes.keys()
 
 
 def test_rows_from_a_checkpoint_start_from_the_same_network() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tools.pages.tables import RUNS, Cell, Column, count, ours, ratio, settings, table
 from vixformer.measure.machine import in_words
-from vixformer.recipes.lens import DATA, EPOCHS, PARTS, RIVALS, STARTED
+from vixformer.recipes.lens import PARENTS, SETTINGS
 from vixformer.results.statistics import Difference, paired
 
 TITLES = {
@@ -14,6 +14,7 @@ TITLES = {
     "tiny-imagenet": "Tiny ImageNet, patches of 8",
     "fashion-mnist": "Fashion-MNIST, patches of 4",
     "pixels": "CIFAR-10, a token a pixel",
+    "parts": "What its parts bring: CIFAR-10 again, `lens` with one thing changed",
 }
 
 
@@ -26,21 +27,18 @@ def page() -> str:
         "attention.",
         _record(),
     ]
-    for data in DATA:
-        base = f"lens/{data}/"
-        rivals, others = ([base + n for n in some if base + n in RUNS] for some in ({"lens": "", **RIVALS}, {**PARTS, **STARTED}))
-        others = [name for name in others if name != base + "lens"]
-        if base + "lens" not in RUNS:
-            parts += [f"## {TITLES[data]}", "Not run yet."]
+    for where, setting in SETTINGS.items():
+        base = f"lens/{where}/"
+        names = [base + name for name in setting.names if base + name in RUNS and name not in PARENTS]
+        if base + "lens" not in names:
+            parts += [f"## {TITLES[where]}", "Not run yet."]
             continue
         columns: list[Column] = [
             ("top-1", ours("test_top1")), ("seeds", count), ("lens minus it", _minus(base)), ("parameters", ours("parameters", 0)),
             ("step, to exact", ratio("step_ms", "exact")), ("inference, to exact", ratio("inference_ms", "exact")),
         ]  # fmt: skip
-        parts += [f"## {TITLES[data]}", settings([*rivals, *others]), f"**In short:** {_short(base, rivals)}", table(rivals, columns)]
-        if others:
-            parts += ["What its parts bring: `lens` with one thing changed.", table(others, columns)]
-        parts += [f"`vix compare 'lens/{data}/*' --seeds {len(RUNS[base + 'lens'])}{_cut(base)}`"]
+        parts += [f"## {TITLES[where]}", settings(names), f"**In short:** {_short(base, names)}", table(names, columns)]
+        parts += [f"`vix compare 'lens/{where}/*' --seeds {len(RUNS[base + 'lens'])}`"]
     return "\n\n".join(parts)
 
 
@@ -60,16 +58,12 @@ def _short(base: str, rivals: Iterable[str]) -> str:
     found: dict[str, list[str]] = {}
     for name in rivals:
         if name != base + "lens":
-            sign = _apart(base, name).sign
-            found.setdefault(("is not distinguishable from", "beats", "loses to")[sign], []).append(f"`{name.removeprefix(base)}`")
+            apart = _apart(base, name)
+            what = ("is not distinguishable from", "beats", "loses to")[apart.sign]
+            if apart.half is None:
+                what = f"is {'above' if apart.mean > 0 else 'below'} (one seed)"
+            found.setdefault(what, []).append(f"`{name.removeprefix(base)}`")
     return "; ".join(f"`lens` {what} {', '.join(names)}" for what, names in found.items()) + "."
-
-
-def _cut(base: str) -> str:
-    """Flags that the runs had beyond their recipe."""
-    run = RUNS[base + "lens"][0].recipe
-    flags = [("--train.epochs", run["train"]["epochs"], EPOCHS), ("--data.fraction", run["data"]["fraction"], 1.0)]
-    return "".join(f" {flag} {value:g}" for flag, value, meant in flags if value != meant)
 
 
 def _record() -> str:
