@@ -33,14 +33,24 @@ def started(recipe: Recipe, out: Path, processes: int) -> subprocess.Popen[str]:
 def launched(processes: int, *args: str) -> subprocess.Popen[str]:
     launch = [] if processes == 1 else ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
     command = [sys.executable, "-m", *launch, "vixformer", *args]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
 
-def trained(recipe: Recipe, out: Path, processes: int) -> tuple[Path, str]:
-    run = started(recipe, out, processes)
-    said, complaint = run.communicate(timeout=300)
+def ended(run: subprocess.Popen[str]) -> str:
+    """What it said. Where it does not end, every process says where it is."""
+    try:
+        said, complaint = run.communicate(timeout=300)
+    except subprocess.TimeoutExpired:
+        for process in (*_ranks(run.pid), run.pid):
+            os.kill(process, signal.SIGABRT)
+        said, complaint = run.communicate()
     assert run.returncode == 0, complaint
+    return said
+
+
+def trained(recipe: Recipe, out: Path, processes: int) -> tuple[Path, str]:
+    said = ended(started(recipe, out, processes))
     (folder,) = (path.parent for path in out.glob("*/summary.json"))
     return folder, said
 
@@ -70,9 +80,7 @@ def test_a_model_in_parts_goes_on_in_parts(tmp_path: Path) -> None:
     two, _ = trained(replace(steady, train=replace(steady.train, epochs=1, shard=True)), tmp_path / "two", 2)
     (two / "recipe.json").write_text((two / "recipe.json").read_text().replace('"epochs": 1,', '"epochs": 2,'))
     (two / "summary.json").unlink()
-    again = launched(2, "train", "--resume", str(two))
-    _, complaint = again.communicate(timeout=300)
-    assert again.returncode == 0, complaint
+    ended(launched(2, "train", "--resume", str(two)))
     weights = [load_file(folder / "last.safetensors") for folder in (one, two)]
     assert all(torch.allclose(value, weights[1][name], atol=1e-5) for name, value in weights[0].items() if name.startswith("model."))
 
@@ -84,6 +92,12 @@ def test_ranks_agree_bit_for_bit(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from vixformer.config import read_recipe\n"
         "from vixformer.training.loop import train\n"
+        "destroy = torch.distributed.destroy_process_group\n"
+        "def destroyed():\n"
+        "    destroy()\n"
+        "    threads = [task.read_text() for task in Path('/proc/self/task').glob('*/comm')]\n"
+        "    assert not any('gloo' in name for name in threads), threads  # whoever ends them later may wait for ever\n"
+        "torch.distributed.destroy_process_group = destroyed\n"
         "result = train(read_recipe(sys.argv[1]))\n"
         "torch.save(result.model.state_dict(), f\"{sys.argv[2]}/{os.environ['RANK']}.pt\")\n"
     )

@@ -166,6 +166,7 @@ class _Run:
             raise KeyboardInterrupt
         self.state.model = self._plain()
         group, self.group = self.group, Alone()  # the first process measures, the others wait
+        self.forward = None  # it holds on to the group, whose threads would otherwise end with it: under a lock that they may wait for
         result = self._measured() if group.writes else Result(self.recipe, {}, self.state.history, self.state.model.eval())
         group.wait()
         return result
