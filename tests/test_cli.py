@@ -195,6 +195,7 @@ def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         (["train", "quick/exact", "--out", "/proc/nope"], "/proc/nope"),
         (["compare", "nope/*"], 'no recipe matches "nope/*"'),
         (["compare", "quick/exact", "--seeds", "0"], "--seeds must be a whole number of at least 1, not 0"),
+        (["compare", "quick/exact", "--against", "exact"], 'unknown model of this comparison "exact"; did you mean "quick/exact"?'),
         (["compare", "quick/exact", "--folds", "1"], "--folds must be a whole number of at least 2, not 1"),
         (["compare", "quick/exact", "--epochs", "0"], "epochs = 0 leaves the model untrained"),
         (["compare", "quick/exact", "--train.lr", "fast"], "--train.lr must be a number, not 'fast'"),

@@ -117,16 +117,28 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |\n" for line in lines)
 
 
-def comparison(found: Comparison) -> tuple[list[str], list[list[str]], list[str]]:
-    """Columns, rows and what to know about them, relative to the first model of exact attention alone, or else to the first."""
+ALIKE = 0.02
+"""Models whose parameters differ by more are not of one size."""
+CLOSE, ENOUGH = 1.0, 5
+"""Differences below so many points need so many seeds."""
+
+
+def comparison(found: Comparison, against: str | None = None) -> tuple[list[str], list[list[str]], list[str]]:
+    """Columns, rows and what to know about them, relative to the model called `against`, or else to the first one of exact attention
+    alone, or else to the first."""
+    from vixformer.results.statistics import paired
+
     rows = found.rows
-    exact = next((r for r in rows if r.attention == "softmax"), rows[0])
+    named = next((r for r in rows if r.name == against), None)
+    exact = named or next((r for r in rows if r.attention == "softmax"), rows[0])
     folds, seeds = rows[0].folds, min(r.seeds for r in rows)
+    apart = {r.name: paired(r.by_seed, exact.by_seed) for r in rows if r is not exact and seeds > 1}
     columns: dict[str, Callable[[Row], str]] = {
         "model": lambda r: r.name,
         "attention": lambda r: r.attention,
         "parameters": lambda r: count(r.parameters),
         "top-1 %": lambda r: str(r.test_top1),
+        "difference": lambda r: str(apart[r.name]) if r.name in apart else "",
         "validation %": lambda r: str(r.val_top1 or ""),
         "train s": lambda r: f"{r.train_seconds.mean:.0f}",
         "inference ms": lambda r: f"{r.inference.min:.1f}",
@@ -138,6 +150,8 @@ def comparison(found: Comparison) -> tuple[list[str], list[list[str]], list[str]
     }
     if folds is None:
         del columns["validation %"]
+    if not apart:
+        del columns["difference"]
     over = "one seed, so differences of a point or two are noise" if seeds == 1 else f"mean ± standard deviation over {seeds} seeds"
     if folds is not None:
         over = f"mean ± standard deviation over {folds} folds" + (f" of {seeds} seeds" if seeds > 1 else ", one seed")
@@ -146,6 +160,14 @@ def comparison(found: Comparison) -> tuple[list[str], list[list[str]], list[str]
         "Inference of 64 images, min of n, all models in turn; memory is the peak of a training step above the process before it, "
         f"kept is for backward, an image; x is relative to {exact.name}.",
     ]
+    if apart:
+        notes.append(f"The difference is to {exact.name} on the same seeds and splits, with its paired 95 % interval.")
+        unclear = [name for name, d in apart.items() if abs(d.mean) < CLOSE and seeds < ENOUGH]
+        if unclear:
+            notes.append(f"Under {CLOSE:.0f} point apart, which takes {ENOUGH} seeds to tell: {', '.join(unclear)}.")
+        sizes = [f"{r.name} ({r.parameters / exact.parameters - 1:+.1%})" for r in rows if abs(r.parameters / exact.parameters - 1) > ALIKE]
+        if sizes:
+            notes.append(f"Not of the same size as {exact.name}, in parameters: {', '.join(sizes)}.")
     if found.cut is not None:
         part = "all of the training images" if found.cut.fraction == 1 else f"{found.cut.fraction:.1%} of the training images"
         less = "; less than its recipe says." if found.shortened else ", which is all that its recipe says."

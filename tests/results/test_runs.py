@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from vixformer.config import Data
+from vixformer.measure.latency import Timing
 from vixformer.recipes import load_recipe
-from vixformer.results.runs import column, content, data_digest, list_runs, read_run, spread
+from vixformer.results.runs import Spread, column, content, data_digest, list_runs, read_run, spread
+from vixformer.results.statistics import paired
 from vixformer.terminal import comparison
-from vixformer.training.compare import Comparison, compare
+from vixformer.training.compare import Comparison, Row, compare
 from vixformer.training.observer import Observer
 
 
@@ -42,6 +44,10 @@ def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
     again = compare(recipes, tmp_path, seeds=2, observer=observer).rows  # pyright: ignore[reportArgumentType]
     assert [done for *_, done in asked] == [True] * 4
     assert [r.test_top1 for r in again] == [r.test_top1 for r in rows]
+    assert set(rows[0].by_seed) == {0, 1}
+    columns, (_, other), notes = comparison(Comparison(rows))
+    assert other[columns.index("difference")] == str(paired(rows[1].by_seed, rows[0].by_seed))
+    assert "The difference is to quick/exact on the same seeds" in notes[2]
     runs = list_runs(tmp_path)
     assert len(runs) == 4
     assert all(run.summary is not None and len(run.history()) == 1 for run in runs)
@@ -61,6 +67,31 @@ def test_folds(tmp_path: Path) -> None:
     columns, (cells,), notes = comparison(Comparison([row]))
     assert cells[columns.index("validation %")] == str(row.val_top1)
     assert "3 folds" in notes[0]
+
+
+def row(name: str, attention: str, by_seed: dict[int, float], parameters: int = 1000) -> Row:
+    once = Timing(1.0, 1.0, 1.0, 0.0, 1)
+    top1, seconds = spread(by_seed.values()), Spread(1.0, None, 1)
+    return Row(name, attention, len(by_seed), None, parameters, top1, by_seed, None, seconds, once, kept=1, peak=None, folders=())
+
+
+def test_a_table_says_what_it_cannot_tell() -> None:
+    rows = [
+        row("exact", "softmax", {0: 70.0, 1: 72.0, 2: 71.0}),
+        row("near", "lens", {0: 70.5, 1: 72.6, 2: 71.4}, 1021),
+        row("far", "lens", {0: 75.0, 1: 77.5, 2: 76.0}, 985),
+    ]
+    columns, cells, notes = comparison(Comparison(rows))
+    at = columns.index("difference")
+    assert [c[at] for c in cells] == ["", "+0.50 ± 0.25", "+5.17 ± 0.72"]
+    assert "Under 1 point apart, which takes 5 seeds to tell: near." in notes
+    assert "Not of the same size as exact, in parameters: near (+2.1%)." in notes
+    columns, cells, notes = comparison(Comparison(rows), "far")
+    assert [c[at] for c in cells] == ["-5.17 ± 0.72", "-4.67 ± 0.52", ""]
+    assert not [note for note in notes if "Under" in note]
+    many = [replace(r, seeds=5, by_seed=r.by_seed | {3: r.by_seed[0], 4: r.by_seed[1]}) for r in rows]
+    assert not [note for note in comparison(Comparison(many))[2] if "Under" in note]
+    assert "difference" not in comparison(Comparison([replace(r, seeds=1, by_seed={0: 70.0}) for r in rows]))[0]
 
 
 def test_content_is_what_matters() -> None:

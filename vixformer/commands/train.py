@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vixformer.commands.flags import asked_recipe, finished_run, seconds, take, whole
+from vixformer.registry import pick
 from vixformer.terminal import comparison, markdown, say, table
 
 
@@ -53,8 +54,8 @@ def compare(args: Sequence[str]) -> None:
     from vixformer.training.compare import compare as run
 
     words = list(args)
-    names = ("out", "seeds", "folds", "epochs", "data", "budget")
-    out, seeds, folds, epochs, data, budget = (take(words, f"--{name}") for name in names)
+    names = ("out", "seeds", "folds", "epochs", "data", "budget", "against")
+    out, seeds, folds, epochs, data, budget, against = (take(words, f"--{name}") for name in names)
     again = "--again" in words
     words = [word for word in words if word != "--again"]
     at = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
@@ -66,6 +67,8 @@ def compare(args: Sequence[str]) -> None:
             raise ValueError(f'no recipe matches "{word}"; "vix recipes" lists them')
         names += found or [word]
     chosen = {name: asked_recipe(name, options, "compare") for name in names}
+    if against is not None:
+        pick(chosen, against, "model of this comparison")
     folder = Path(out or "runs")
     with Watch("compare", None, f"vix compare {' '.join(args)}") as watch:
         many = None if folds is None else whole(folds, "--folds", least=2)
@@ -79,7 +82,7 @@ def compare(args: Sequence[str]) -> None:
             observer=watch.next,
             tell=watch.tell,
         )
-    columns, cells, notes = comparison(found)
+    columns, cells, notes = comparison(found, against)
     table(columns, cells)
     for note in notes:
         say(note)

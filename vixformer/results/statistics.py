@@ -74,12 +74,16 @@ SMALL = 2.0
 """Points: only an interval at most so wide either way can show that there is no difference."""
 
 
-def a_seed(values: Iterable[tuple[int, float]]) -> list[float]:
+def by_seed(values: Iterable[tuple[int, float]]) -> dict[int, float]:
     """The mean of each seed: configurations that ran with the same seeds are averaged first, so that they do not pass for seeds."""
     found: dict[int, list[float]] = {}
     for seed, value in values:
         found.setdefault(seed, []).append(value)
-    return [statistics.fmean(some) for _, some in sorted(found.items())]
+    return {seed: statistics.fmean(some) for seed, some in sorted(found.items())}
+
+
+def a_seed(values: Iterable[tuple[int, float]]) -> list[float]:
+    return list(by_seed(values).values())
 
 
 Says = Literal["above", "not above", "not below", "equal"]

@@ -17,6 +17,7 @@ from vixformer.config import Recipe
 from vixformer.measure.latency import Timing, interleaved
 from vixformer.results.files import write_json
 from vixformer.results.runs import SUMMARY, Spread, column, data_digest, folder_of, read_run
+from vixformer.results.statistics import by_seed
 from vixformer.training.budget import Cut, Prober, cut
 from vixformer.training.loop import train, with_parent
 from vixformer.training.observer import Observer
@@ -38,6 +39,8 @@ class Row:
     folds: int | None
     parameters: int
     test_top1: Spread
+    by_seed: dict[int, float]
+    """Test top-1; the mean of its folds, where there are some."""
     val_top1: Spread | None
     train_seconds: Spread
     inference: Timing
@@ -168,6 +171,7 @@ def _rows(folders: dict[str, list[Path]], folds: int | None) -> list[Row]:
                 folds=folds,
                 parameters=first["parameters"],
                 test_top1=test,
+                by_seed=by_seed((s["seed"], s["test_top1"]) for s in summaries),
                 val_top1=column(summaries, "val_top1"),
                 train_seconds=seconds,
                 inference=timings[name],
