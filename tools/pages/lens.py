@@ -38,7 +38,7 @@ def page() -> str:
             ("step, to exact", ratio("step_ms", "exact")), ("inference, to exact", ratio("inference_ms", "exact")),
         ]  # fmt: skip
         parts += [f"## {TITLES[where]}", settings(names), f"**In short:** {_short(base, names)}", table(names, columns)]
-        parts += [f"`vix compare 'lens/{where}/*' --seeds {len(RUNS[base + 'lens'])}`"]
+        parts += [f"`vix compare 'lens/{where}/*' --seeds {len(RUNS[base + 'lens'])} --against {base}lens`"]
     return "\n\n".join(parts)
 
 
