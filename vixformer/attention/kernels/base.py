@@ -25,7 +25,8 @@ class Kernel(nn.Module, Configured, family="kernel"):
     estimates_softmax: ClassVar[bool] = False
     """Whether products of its features are, on average, those of exact attention. Not inherited."""
     native_exp: ClassVar[bool | None] = None
-    """For kernels that compiled code knows too: whether they are the exponential form (true) or ReLU (false). Not inherited."""
+    """For kernels that compiled code knows too: whether they are the exponential form (true) or ReLU (false). Not inherited, because a
+    subclass has another formula."""
     floor: ClassVar[float | None] = None
     """The least size of the normaliser, for features that may be negative."""
 
@@ -41,6 +42,10 @@ class Kernel(nn.Module, Configured, family="kernel"):
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         raise NotImplementedError
+
+    def native_form(self) -> bool | None:
+        """`native_exp`, or None where an option makes a formula that compiled code does not know."""
+        return vars(type(self)).get("native_exp")
 
     def macs(self) -> int:
         """Multiply-adds a token and head, beyond the random projection."""

@@ -18,6 +18,8 @@ class Exp(PositiveKernel, name="exp"):
     the mean u of each image and head: the bounds follow the data, and no image depends on the others of its batch.
     """
 
+    native_exp = True
+
     @dataclass(frozen=True, kw_only=True)
     class Config(PositiveKernel.Config):
         clamp: PositiveFloat | Literal["dynamic"] | None = None
@@ -44,6 +46,9 @@ class Exp(PositiveKernel, name="exp"):
             return torch.exp(torch.minimum(torch.maximum(u, low), high) - high) + eps
         low = -clamp if self.config.clamp_min is None else self.config.clamp_min
         return torch.exp(u.clamp(low, clamp)) + eps
+
+    def native_form(self) -> bool | None:
+        return super().native_form() if self.config.clamp is None else None
 
 
 def _three_sigma(u: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
