@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from tests.attention.cases import build, core_of, distance
 from vixformer import create_attention
 from vixformer.attention import native, ops
 from vixformer.attention.base import Mechanism, Shape
+from vixformer.blocks.positions import Positions
 
 KERNELS = ["relu", "relu, total_eps=0.01, scale=half", "softmax", "softmax, eps=0", "gaussian", "gaussian, eps=0", "exp", "exp, eps=0"]
 compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
@@ -90,6 +92,48 @@ def test_linformer_and_its_gradients(share: str, n: int, rank: int) -> None:
     grad = torch.randn_like(out)
     for one, other in zip(torch.autograd.grad(out, inputs, grad), torch.autograd.grad(right, inputs, grad.double()), strict=True):
         assert distance(one, other) <= 2e-5
+
+
+@compiler
+@pytest.mark.parametrize("word", ["softmax", "lens", "nystrom(landmarks=16)"])
+@pytest.mark.parametrize("width", [8, 16, 24, 20])
+def test_rotary_positions_turn_q_and_k_and_their_gradients_back(word: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    attention: Any = create_attention(word, dim=2 * width, num_heads=2, num_tokens=1 + 35)
+    x = torch.randn(3, 36, 2 * width, requires_grad=True)
+    rotation = Positions.member("rope2d")(2 * width, width, (5, 7), 1).rotation(x, (5, 7))
+    called, plain = [], native._call
+    monkeypatch.setattr(native, "_call", lambda name, *args: (called.append(name), plain(name, *args))[1])
+    inputs = [x, attention.qkv.weight]
+
+    def found() -> list[Tensor]:
+        out = attention(x, grid=(5, 7), rotation=rotation)
+        return [out, *torch.autograd.grad(out.square().sum(), inputs)]
+
+    ours = found()
+    assert called.count("rotate") == (4 if width % 8 == 0 else 0)  # q and k, there and back
+    with torch.no_grad():
+        assert distance(attention(x, grid=(5, 7), rotation=rotation), ours[0]) <= 1e-6
+    monkeypatch.setattr(native, "split", _split_and_rotate)
+    for one, other in zip(ours, found(), strict=True):
+        assert distance(one, other) <= 1e-5
+
+
+def _split_and_rotate(qkv: Tensor, heads: int, rotation: ops.Rotation) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v = native._split(qkv, heads)
+    return ops.rotate(q, *rotation), ops.rotate(k, *rotation), v
+
+
+@compiler
+def test_gradients_of_gradients_of_rotary_positions() -> None:
+    rotation = Positions.member("rope")(8, 8, (1, 5), 0).rotation(torch.zeros(1, 5, 8), (1, 5))
+    qkv = torch.randn(2, 5, 24, requires_grad=True)
+
+    def twice(split: Any) -> Tensor:
+        q, k, v = split(qkv, 1, rotation)
+        (grad,) = torch.autograd.grad((q * k * v).sum(), qkv, create_graph=True)
+        return torch.autograd.grad(grad.square().sum(), qkv)[0]
+
+    assert distance(twice(native.split), twice(_split_and_rotate)) <= 1e-5
 
 
 @compiler

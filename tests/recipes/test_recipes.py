@@ -77,7 +77,7 @@ def test_a_recipe_builds_steps_and_survives_json(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("where", list(SETTINGS))
 def test_rivals_of_lens_have_its_parameters_budget_and_data(where: str) -> None:
     """Within 2 %, but for those that say so."""
-    larger = {"hedgehog", "both-signs", "conv-5", "rotary"}
+    larger = {"hedgehog", "both-signs", "conv-5", "learned-positions"}
     lens = load_recipe(f"lens/{where}/lens")
     images = Images.all(torch.zeros(2, *DataSet.member(lens.data.name).shape, dtype=torch.uint8), torch.tensor([0, 1]), ("a", "b"))
     sizes = {}

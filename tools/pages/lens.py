@@ -21,10 +21,10 @@ TITLES = {
 def page() -> str:
     parts = [
         "# Lens beside other attention",
-        "One ViT (width 64, depth 4, 4 heads), one budget, the same seeds and splits, and all but Hedgehog's rows, `conv-5` and `rotary` "
-        "with the parameters of `lens` within 2 %. *lens minus it* is the mean difference over seeds with its paired 95 % interval; where "
-        "that leaves out zero the difference is more than noise. Times are of one training step and one inference, in turn, to exact "
-        "attention.",
+        "One ViT (width 64, depth 4, 4 heads, rotary positions), one budget, the same seeds and splits, and all but Hedgehog's rows, "
+        "`conv-5` and `learned-positions` with the parameters of `lens` within 2 %. *lens minus it* is the mean difference over seeds with "
+        "its paired 95 % interval; where that leaves out zero the difference is more than noise. Times are of one training step and one "
+        "inference, in turn, to exact attention.",
         _record(),
     ]
     for where, setting in SETTINGS.items():

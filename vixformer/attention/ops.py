@@ -81,6 +81,18 @@ def recompute(core: nn.Module, attend: str, mask: Tensor | None, *inputs: Tensor
     return _Recompute.apply(core, attend, mask, list(state), *inputs, *state.values())  # pyright: ignore[reportReturnType]
 
 
+# --- rotary positions
+
+Rotation = tuple[Tensor, Tensor]
+"""Cosines and sines (N, K / 2)."""
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn the pairs (x_0, x_1), (x_2, x_3), ... of (B, H, N, K) by the angles of their token."""
+    even, odd = wide(x).unflatten(-1, (-1, 2)).unbind(-1)
+    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2).to(x.dtype)
+
+
 # --- exact attention
 
 

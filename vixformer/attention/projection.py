@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from vixformer.attention import native
 from vixformer.attention.base import Core, Grid, Mechanism, Mixer, Shape
 from vixformer.attention.dropout import Dropout
+from vixformer.attention.ops import Rotation, rotate
 from vixformer.registry import Named, pick
 
-Rotation = tuple[Tensor, Tensor]
 ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU, "hardswish": nn.Hardswish}
 
 
@@ -76,6 +76,11 @@ class Attention(nn.Module, Named, family="projection"):
         """q, k, v, each (B, H, N, K)."""
         raise NotImplementedError
 
+    def turned(self, x: Tensor, grid: Grid | None, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
+        """The same with q and k turned."""
+        q, k, v = self.split(x, grid)
+        return rotate(q, *rotation), rotate(k, *rotation), v
+
     def heads(
         self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -83,8 +88,7 @@ class Attention(nn.Module, Named, family="projection"):
         check_tokens(x, self.core.shape.dim, mask, grid)
         if mask is not None:
             x = x.masked_fill(~mask[..., None], 0.0)  # even a NaN in a masked token stays there
-        q, k, v = self.split(x, grid)
-        return (q, k, v) if rotation is None else (rotate(q, *rotation), rotate(k, *rotation), v)
+        return self.split(x, grid) if rotation is None else self.turned(x, grid, rotation)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None) -> Tensor:
         q, k, v = self.heads(x, mask, grid, rotation)
@@ -107,6 +111,9 @@ class LinearProjection(Attention, name="linear"):
 
     def split(self, x: Tensor, grid: Grid | None) -> tuple[Tensor, Tensor, Tensor]:
         return native.split(self.qkv(x), self.core.shape.num_heads)
+
+    def turned(self, x: Tensor, grid: Grid | None, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
+        return native.split(self.qkv(x), self.core.shape.num_heads, rotation)
 
 
 class OneKeyValueHead(Attention, name="one-kv"):
@@ -228,12 +235,6 @@ def build_attention(config: Any, shape: Shape, proj: str = "linear", options: Pr
     if isinstance(mechanism, Mixer):
         return Mixing(mechanism)
     return Attention.member(proj)(mechanism, options or ProjectionOptions())
-
-
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn the pairs (x_0, x_1), (x_2, x_3), ... of (B, H, N, K) by the angles of their token."""
-    even, odd = x.float().unflatten(-1, (-1, 2)).unbind(-1)
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2).to(x.dtype)
 
 
 def full_precision(x: Tensor) -> AbstractContextManager[Any]:

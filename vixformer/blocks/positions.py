@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vixformer.attention.base import Grid
-from vixformer.attention.projection import Rotation
+from vixformer.attention.ops import Rotation
 from vixformer.registry import Named
 
 START = 0.5

@@ -1,9 +1,9 @@
 """lens/*: linear attention of our own, `lens`, beside Performers, learned kernels and exact attention in one ViT; and the record.
 
-`lens/SETTING/NAME`: one ViT of width 64, depth 4 and 4 heads, and one budget a setting. `RIVALS` are what others have, `PARTS` is `lens`
-with one thing changed, `STARTED` is trained from another model; but for those with Hedgehog's features, `conv-5` and `rotary`, all have
-the parameters of `lens` within 2 %. `lens/record` is as accurate as linear attention alone and at most 2 million weights could be made on
-two cores.
+`lens/SETTING/NAME`: one ViT of width 64, depth 4 and 4 heads with rotary positions, and one budget a setting. `RIVALS` are what others
+have, `PARTS` is `lens` with one thing changed, `STARTED` is trained from another model; but for those with Hedgehog's features, `conv-5`
+and `learned-positions`, all have the parameters of `lens` within 2 %. `lens/record` is as accurate as linear attention alone and at most
+2 million weights could be made on two cores.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ PARTS = {
     "gate": "lens(learn=gate)",
     "look-conv": "lens(look=conv)",
     "look-graph": "lens(look=graph)",
-    "rotary": "lens",
+    "learned-positions": "lens",
+    "no-positions": "lens",
 }
+POSITIONS = {"learned-positions": "learned", "no-positions": "none"}
 STARTED = {
     "warm-start": ("exact-parent", "lens", 200),
     "grown": ("random-16-parent", "performer(kernel=relu, features=64, conv=3)", 0),
@@ -68,7 +70,7 @@ class Setting:
 
 CIFAR10 = Data(name="cifar10", crop=4, flip=True)
 SETTINGS = {
-    "cifar10": Setting(data=CIFAR10, epochs=8),
+    "cifar10": Setting(data=CIFAR10, epochs=5),
     "tiny-imagenet": Setting(data=Data(name="tiny-imagenet", crop=8, flip=True), epochs=15, patch=8),
     "fashion-mnist": Setting(data=Data(name="fashion-mnist", crop=2, flip=True), epochs=3),
     "pixels": Setting(data=replace(CIFAR10, fraction=0.05, test_fraction=0.2), epochs=10, patch=1, batch=32),
@@ -88,7 +90,7 @@ def rival(setting: Setting, name: str) -> Recipe:
             num_heads=4,
             mlp_ratio=2.0,
             pool="mean",
-            pos="rope2d" if name == "rotary" else "learned",
+            pos=POSITIONS.get(name, "rope2d"),
         ),
         train=Train(
             epochs=PARENT if name in PARENTS else setting.epochs, batch_size=setting.batch, optimizer="adamw", lr=2e-3, weight_decay=0.05,

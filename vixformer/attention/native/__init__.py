@@ -19,6 +19,8 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from vixformer.attention import ops
 from vixformer.attention.native.build import library
 
+WIDTH = 8
+"""Of the vectors of the loops."""
 LANES = 16
 """Head width and landmarks must be multiples of this."""
 WIDENED = (torch.float32, torch.bfloat16, torch.float16)
@@ -116,11 +118,13 @@ def _side_by_side(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
 
 
-def split(qkv: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(B, N, 3 H K) -> q, k, v, each (B, H, N, K)."""
-    if qkv.requires_grad and torch.is_grad_enabled() and _plain(qkv):
-        return _Split.apply(qkv, heads)  # pyright: ignore[reportReturnType]
-    return _split(qkv, heads)
+def split(qkv: Tensor, heads: int, rotation: ops.Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """(B, N, 3 H K) -> q, k, v, each (B, H, N, K), q and k turned where there is a rotation."""
+    fits = rotation is None or (qkv.shape[-1] // (3 * heads) % WIDTH == 0 and _plain(*rotation))
+    if fits and _plain(qkv) and (rotation is not None or (qkv.requires_grad and torch.is_grad_enabled())):
+        return _Split.apply(qkv, heads, *(rotation or ()))  # pyright: ignore[reportReturnType]
+    q, k, v = _split(qkv, heads)
+    return (q, k, v) if rotation is None else (ops.rotate(q, *rotation), ops.rotate(k, *rotation), v)
 
 
 def _split(qkv: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -133,11 +137,28 @@ class _Split(torch.autograd.Function):
     and goes where its first part was."""
 
     @staticmethod
-    def forward(ctx: Any, qkv: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
-        return _split(qkv, heads)
+    def forward(ctx: Any, qkv: Tensor, heads: int, *rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = _split(qkv, heads)
+        ctx.rotation = rotation
+        if rotation:
+            ctx.pairs = _pairs(*rotation)
+            q, k = (_rotate(x, _like(x), ctx.pairs, 1.0) for x in (q, k))
+        return q, k, v
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        nothing = (None,) * (1 + len(ctx.rotation))
+        if ctx.rotation and torch.is_grad_enabled():
+            cos, sin = ctx.rotation
+            grads = ops.rotate(grads[0], cos, -sin), ops.rotate(grads[1], cos, -sin), grads[2]
+        whole = _Split.joined(grads)
+        if ctx.rotation and not torch.is_grad_enabled():
+            for x in _split(whole, grads[0].shape[1])[:2]:
+                _rotate(x, x, ctx.pairs, -1.0)
+        return whole, *nothing
+
+    @staticmethod
+    def joined(grads: tuple[Tensor, ...]) -> Tensor:
         b, h, n, d = grads[0].shape
         width = h * d
         first, strides = grads[0], (n * 3 * width, d, 3 * width, 1)
@@ -149,11 +170,22 @@ class _Split(torch.autograd.Function):
         ]  # fmt: skip
         # a gradient of the gradient has to see where they come from
         if not all(there[:2]) or shared.nbytes() < end * first.element_size() or torch.is_grad_enabled():
-            return torch.cat([g.transpose(1, 2).flatten(2) for g in grads], -1), None
+            return torch.cat([g.transpose(1, 2).flatten(2) for g in grads], -1)
         whole = first.as_strided((b, n, 3 * width), (n * 3 * width, 3 * width, 1))
         if not there[2]:
             whole[..., 2 * width :] = grads[2].transpose(1, 2).flatten(2)
-        return whole, None
+        return whole
+
+
+def _pairs(cos: Tensor, sin: Tensor) -> Tensor:
+    """For each token what its channels are multiplied by (K), then what their partners are (K)."""
+    return torch.cat([cos.repeat_interleave(2, -1), torch.stack([-sin, sin], -1).flatten(-2)], -1)
+
+
+def _rotate(x: Tensor, out: Tensor, pairs: Tensor, way: float) -> Tensor:
+    """x turned, or turned back where `way` is -1; `out` may be x."""
+    _call("rotate", (x,), (out,), x.shape, 0, pairs.data_ptr(), way)
+    return out
 
 
 def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
