@@ -91,7 +91,7 @@ def ours(key: str, digits: int = 2) -> Cell:
         if not values:
             return "not run" if key in ("test_top1", "test_top5") else ""
         s = spread(values)
-        return f"{s.mean:,.{digits}f}" + ("" if s.sd is None else f" ± {s.sd:.{digits}f}")
+        return f"{s.mean:,.{digits}f}" + ("" if not s.sd else f" ± {s.sd:.{digits}f}")
 
     return cell
 
