@@ -13,7 +13,7 @@ from vixformer.version import __version__
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "compare": (
         "train.compare",
-        "[RECIPES...] [--seeds 3] [--folds 5] [--against NAME] [--budget 20m] [--epochs E] [--data NAME] [--out DIR]",
+        "[RECIPES...] [--seeds 3] [--folds 5] [--against NAME] [--budget 20m] [--jobs 2] [--epochs E] [--data NAME] [--out DIR]",
         "train several alike, and a table",
     ),
     "train": ("train.train", "RECIPE [--train.epochs 3 ...] [--out DIR] | --resume RUN", "train one recipe, by name or from a JSON file"),
@@ -72,6 +72,7 @@ FLAGS = {
         "--folds K": "train each on K stratified folds, every one of them validating once",
         "--against NAME": "which of them the others are compared with (the first that is all exact attention)",
         "--budget TIME": "as many images and epochs as fit into 90s, 20m or 1.5h, the same for all",
+        "--jobs N": "so many trainings at a time, which share the cores: faster for small models (1)",
         "--epochs E": "the same for all",
         "--data NAME": 'other images, of "vix data list"',
         "--out DIR": "where runs go and are found again (runs)",

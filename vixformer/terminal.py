@@ -168,6 +168,8 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
         sizes = [f"{r.name} ({r.parameters / exact.parameters - 1:+.1%})" for r in rows if abs(r.parameters / exact.parameters - 1) > ALIKE]
         if sizes:
             notes.append(f"Not of the same size as {exact.name}, in parameters: {', '.join(sizes)}.")
+    if found.jobs > 1:
+        notes.append(f"Trained {found.jobs} at a time, which share the cores; train s are of that.")
     if found.cut is not None:
         part = "all of the training images" if found.cut.fraction == 1 else f"{found.cut.fraction:.1%} of the training images"
         less = "; less than its recipe says." if found.shortened else ", which is all that its recipe says."

@@ -54,8 +54,8 @@ def compare(args: Sequence[str]) -> None:
     from vixformer.training.compare import compare as run
 
     words = list(args)
-    names = ("out", "seeds", "folds", "epochs", "data", "budget", "against")
-    out, seeds, folds, epochs, data, budget, against = (take(words, f"--{name}") for name in names)
+    names = ("out", "seeds", "folds", "epochs", "data", "budget", "against", "jobs")
+    out, seeds, folds, epochs, data, budget, against, jobs = (take(words, f"--{name}") for name in names)
     again = "--again" in words
     words = [word for word in words if word != "--again"]
     at = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
@@ -72,6 +72,7 @@ def compare(args: Sequence[str]) -> None:
     folder = Path(out or "runs")
     with Watch("compare", None, f"vix compare {' '.join(args)}") as watch:
         many = None if folds is None else whole(folds, "--folds", least=2)
+        at_a_time = whole(jobs or "1", "--jobs")
         found = run(
             chosen,
             folder,
@@ -79,7 +80,8 @@ def compare(args: Sequence[str]) -> None:
             folds=many,
             again=again,
             budget=None if budget is None else seconds(budget),
-            observer=watch.next,
+            jobs=at_a_time,
+            observer=watch.next if at_a_time == 1 else watch.beside,
             tell=watch.tell,
         )
     columns, cells, notes = comparison(found, against)

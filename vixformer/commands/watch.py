@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from vixformer.config import Recipe
 from vixformer.results.runs import RECIPE
@@ -53,6 +53,12 @@ class Watch(Observer):
         self.bars.reset(self.epochs, description=name, total=recipe.train.epochs, completed=recipe.train.epochs if done else 0, note=note)
         return self
 
+    def beside(self, name: str, recipe: Recipe, done: bool) -> Observer:
+        """For runs that go on at a time: a bar each, until they are done."""
+        self.bars.update(self.epochs, visible=False)
+        self.bars.update(self.batches, visible=False)
+        return Observer() if done else _Bar(self, name, recipe.train.epochs)
+
     def of(self, name: str, recipe: Recipe) -> Watch:
         return self.next(name, recipe, done=False)
 
@@ -71,8 +77,31 @@ class Watch(Observer):
         self.bars.update(self.batches, completed=state.batch, note=f"loss {loss:.3f}, {rate:.0f} images/s")
 
     def epoch_done(self, record: dict[str, Any]) -> None:
+        self.show(self.epochs, self.bars.tasks[0].description, record)
+
+    def show(self, bar: TaskID, name: str, record: dict[str, Any]) -> None:
         val = f", val {record['val_top1']:.1f} %" if "val_top1" in record else ""
         note = f"train {record['train_top1']:.1f} %{val}"
-        self.bars.update(self.epochs, completed=record["epoch"], note=note)
+        self.bars.update(bar, completed=record["epoch"], note=note)
         if not watched():
-            print(f"{self.bars.tasks[0].description}: epoch {record['epoch']}, {note}, {record['seconds']:.1f} s", file=sys.stderr)
+            print(f"{name}: epoch {record['epoch']}, {note}, {record['seconds']:.1f} s", file=sys.stderr)
+
+
+class _Bar(Observer):
+    """One of the runs that go on at a time."""
+
+    def __init__(self, watch: Watch, name: str, epochs: int) -> None:
+        self.watch, self.name, self.epochs = watch, name, epochs
+        self.bar = watch.bars.add_task(name, total=epochs, note="")
+
+    def begins_with(self, what: str) -> None:
+        self.watch.begins_with(f"{self.name}: {what}")
+
+    def taught(self, step: int, steps: int, error: float) -> None:
+        self.watch.bars.update(self.bar, note=f"teaching, step {step} of {steps}, layers {error:.0%} off")
+
+    def epoch_done(self, record: dict[str, Any]) -> None:
+        self.watch.show(self.bar, self.name, record)
+
+    def ends(self) -> None:
+        self.watch.bars.remove_task(self.bar)

@@ -19,7 +19,8 @@ from vixformer.results.files import write_json
 from vixformer.results.runs import SUMMARY, Spread, column, data_digest, folder_of, read_run
 from vixformer.results.statistics import by_seed
 from vixformer.training.budget import Cut, Prober, cut
-from vixformer.training.loop import train, with_parent
+from vixformer.training.lanes import BESIDE, Lanes, share_of_threads
+from vixformer.training.loop import parent_run
 from vixformer.training.observer import Observer
 from vixformer.training.start import asks_for_weights, parent_of
 
@@ -61,6 +62,8 @@ class Comparison:
     """Whether that is less than any of the recipes says."""
     not_run: tuple[str, ...] = ()
     """Runs that a budget left no time for, or that lack something."""
+    jobs: int = 1
+    """Trainings at a time."""
 
 
 def compare(
@@ -71,12 +74,14 @@ def compare(
     folds: int | None = None,
     again: bool = False,
     budget: float | None = None,
+    jobs: int = 1,
     observer: Callable[[str, Recipe, bool], Observer] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
     """Train what is not there yet, then measure all together. `observer(name, recipe, done)` is asked for one before each run.
 
     `budget` is seconds for everything: all recipes are cut alike, to what a probe says will fit, and what still does not is not run.
+    `jobs` trainings run at a time, processes that share the threads.
     """
     out = Path(out)
     began = time.perf_counter()
@@ -88,49 +93,65 @@ def compare(
         raise ValueError(f"nothing to train: {'; '.join(not_run)}")
     parents = dict(found for found in map(parent_of, recipes.values()) if found is not None and found[0] not in recipes)
     among = {**parents, **recipes}
-    limits = None if budget is None else _cut(among, out, seeds * (folds or 1), budget, tell)
+    limits = None if budget is None else _cut(among, out, seeds * (folds or 1), budget, jobs, tell)
     shortened = limits is not None and (limits.fraction < 1 or any(r.train.epochs > limits.epochs for r in among.values()))
     if limits is not None:
         among = {name: limits.applied(recipe) for name, recipe in among.items()}
     recipes = {name: among[name] for name in recipes}
     folders: dict[str, list[Path]] = {name: [] for name in recipes}
     digests: dict[Any, str] = {}
-    longest = 0.0
     # seed by seed, so that if time runs out all recipes have as many
     plans = [[(name, planned) for planned in _plan(recipe, seeds, folds)] for name, recipe in recipes.items()]
-    for name, recipe in (run for round_ in zip(*plans, strict=True) for run in round_):
-        recipe = with_parent(recipe, out, lambda n, r: observer(_label(n, r, seeds), r, False) if observer else Observer(), among)
-        key = (recipe.data.name, recipe.data.root, recipe.data.resize)
-        if key not in digests:
-            source = recipe.data.source()
-            digests[key] = data_digest(source.read("train"), source.read("test"))
-        folder = folder_of(out, name, recipe, digests[key])
-        done = (folder / SUMMARY).exists() and not again
-        label = _label(name, recipe, seeds)
-        if not done and budget is not None and longest and time.perf_counter() - began + longest > budget:
-            not_run.append(label)
-            continue
-        watching = observer(label, recipe, done) if observer else Observer()
-        if not done:
-            run_began = time.perf_counter()
-            train(recipe, folder, resume=not again, observer=watching)
-            longest = max(longest, time.perf_counter() - run_began)
-        folders[name].append(folder)
-    return Comparison(_rows({name: paths for name, paths in folders.items() if paths}, folds), limits, shortened, tuple(not_run))
+    with Lanes(jobs) as lanes:
+
+        def watching(name: str, recipe: Recipe, done: bool = False) -> Observer:
+            return observer(_label(name, recipe, seeds), recipe, done) if observer else Observer()
+
+        for round_ in zip(*plans, strict=True):
+            started = [parent_run(recipe, out, among) for _, recipe in round_]
+            for parent in {p.folder: p for p in started if p is not None and not (p.folder / SUMMARY).exists()}.values():
+                watch = watching(parent.name, parent.recipe)
+                lanes.train(parent.name, parent.recipe, parent.folder, resume=True, observer=watch)
+            if any(started):
+                lanes.wait()
+            for (name, recipe), parent in zip(round_, started, strict=True):
+                recipe = recipe if parent is None else parent.started(recipe)
+                key = (recipe.data.name, recipe.data.root, recipe.data.resize)
+                if key not in digests:
+                    source = recipe.data.source()
+                    digests[key] = data_digest(source.read("train"), source.read("test"))
+                folder = folder_of(out, name, recipe, digests[key])
+                done = (folder / SUMMARY).exists() and not again
+                label = _label(name, recipe, seeds)
+                if not done:
+                    lanes.wait(jobs - 1)
+                if not done and budget is not None and lanes.longest and time.perf_counter() - began + lanes.longest > budget:
+                    not_run.append(label)
+                    continue
+                watch = watching(name, recipe, done)
+                if not done:
+                    lanes.train(label, recipe, folder, resume=not again, observer=watch)
+                folders[name].append(folder)
+        lanes.wait()
+    rows = _rows({name: paths for name, paths in folders.items() if paths}, folds)
+    return Comparison(rows, limits, shortened, tuple(not_run), jobs)
 
 
-def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float, tell: Callable[[str], None]) -> Cut:
+def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float, jobs: int, tell: Callable[[str], None]) -> Cut:
     """Measured once: asked the same again, what was chosen stays, so that what was trained is found."""
-    asked = hashlib.sha256(json.dumps([{n: r.to_dict() for n, r in recipes.items()}, runs_each, budget]).encode()).hexdigest()[:16]
+    what = [{n: r.to_dict() for n, r in recipes.items()}, runs_each, budget, jobs]
+    asked = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
     path = out / BUDGETS
     known = json.loads(path.read_text()) if path.exists() else {}
     if asked not in known:
         began, prober = time.perf_counter(), Prober(PROBING * budget)
         probes = []
-        for i, (name, recipe) in enumerate(recipes.items()):
-            tell(f"timing {name}, {i + 1} of {len(recipes)}")
-            probes.append(prober(recipe, len(recipes) - i))
-        known[asked] = vars(cut(list(recipes.values()), probes, runs_each, budget - (time.perf_counter() - began)))
+        with share_of_threads(jobs):
+            for i, (name, recipe) in enumerate(recipes.items()):
+                tell(f"timing {name}, {i + 1} of {len(recipes)}")
+                probes.append(prober(recipe, len(recipes) - i))
+        left = (budget - (time.perf_counter() - began)) * (jobs if jobs == 1 else jobs * BESIDE)
+        known[asked] = vars(cut(list(recipes.values()), probes, runs_each, left))
         out.mkdir(parents=True, exist_ok=True)
         write_json(path, known)
     return Cut(**known[asked])

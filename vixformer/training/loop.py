@@ -73,22 +73,39 @@ def train(recipe: Recipe, out: str | Path | None = None, *, resume: bool = False
         return _Run(recipe, folder, observer or Observer(), resume).finish()
 
 
-def with_parent(
-    recipe: Recipe, out: Path, observer: Callable[[str, Recipe], Observer], among: Mapping[str, Recipe] | None = None
-) -> Recipe:
-    """A recipe that starts from another one gets the folder of that one's run under `out`, which is trained where it is not there.
+def with_parent(recipe: Recipe, out: Path, observer: Callable[[str, Recipe], Observer]) -> Recipe:
+    """A recipe that starts from another one gets the folder of that one's run under `out`, which is trained where it is not there."""
+    found = parent_run(recipe, out)
+    if found is None:
+        return recipe
+    if not (found.folder / SUMMARY).exists():
+        train(found.recipe, found.folder, resume=True, observer=observer(found.name, found.recipe))
+    return found.started(recipe)
+
+
+@dataclass(frozen=True)
+class Parent:
+    """The run that another starts from."""
+
+    name: str
+    recipe: Recipe
+    folder: Path
+
+    def started(self, recipe: Recipe) -> Recipe:
+        return replace(recipe, train=replace(recipe.train, weights=str(self.folder.resolve())))
+
+
+def parent_run(recipe: Recipe, out: Path, among: Mapping[str, Recipe] | None = None) -> Parent | None:
+    """Where the run of the recipe that this one starts from is, or will be.
 
     `among` are recipes as they are run beside it, cut or changed: a parent among them is taken as it is there.
     """
     found = parent_of(recipe, among)
     if found is None:
-        return recipe
+        return None
     name, parent = found
     source = parent.data.source()
-    folder = folder_of(out, name, parent, data_digest(source.read("train"), source.read("test")))
-    if not (folder / SUMMARY).exists():
-        train(parent, folder, resume=True, observer=observer(name, parent))
-    return replace(recipe, train=replace(recipe.train, weights=str(folder.resolve())))
+    return Parent(name, parent, folder_of(out, name, parent, data_digest(source.read("train"), source.read("test"))))
 
 
 class _Run:

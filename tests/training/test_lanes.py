@@ -1,0 +1,111 @@
+"""Trainings side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.training.test_start import tiny
+from vixformer.recipes.registry import RECIPES
+from vixformer.results.runs import SUMMARY, list_runs
+from vixformer.terminal import comparison
+from vixformer.training.compare import compare
+from vixformer.training.lanes import Lanes, share_of_threads
+from vixformer.training.observer import Observer
+
+
+class Heard(Observer):
+    def __init__(self, name: str, into: list[str]) -> None:
+        self.name, self.into = name, into
+
+    def epoch_done(self, record) -> None:
+        self.into.append(f"{self.name} epoch {record['epoch']}")
+
+    def ends(self) -> None:
+        self.into.append(f"{self.name} ends")
+
+
+def test_two_at_a_time_are_as_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = tiny(attention="softmax", epochs=2)
+    linear = tiny(attention="performer(kernel=relu)", weights="some/exact", epochs=1)
+    monkeypatch.setitem(RECIPES, "some/exact", lambda: exact)
+    recipes = {"some/linear": linear, "some/other": tiny(attention="nystrom", epochs=1)}
+    happened: list[str] = []
+    found = compare(recipes, tmp_path / "beside", jobs=2, observer=lambda name, *_: Heard(name, happened))
+    assert happened[:3] == ["some/exact epoch 1", "some/exact epoch 2", "some/exact ends"]  # what another starts from comes first
+    assert sorted(happened[3:]) == [f"some/{name} {what}" for name in ("linear", "other") for what in ("ends", "epoch 1")]
+    with share_of_threads(2):  # as many threads, as they change the order of sums
+        alone = compare(recipes, tmp_path / "alone")
+    assert [row.test_top1 for row in found.rows] == [row.test_top1 for row in alone.rows]
+    assert "Trained 2 at a time" in comparison(found)[2][-1]
+    assert len(list_runs(tmp_path / "beside")) == 3
+    compare(recipes, tmp_path / "beside", jobs=2, observer=lambda name, _, done: pytest.fail(f"{name} again") if not done else Observer())
+
+
+def test_what_is_wrong_with_one_ends_all(tmp_path: Path) -> None:
+    fine = tiny(attention="softmax", epochs=50)
+    wrong = replace(fine, model=replace(fine.model, attention="performer(kernel=softmax, features=none)"))
+    with pytest.raises(ValueError, match=r"^wrong: .*not none"):
+        compare({"fine": fine, "wrong": wrong}, tmp_path, jobs=2)
+    assert [run.summary for run in list_runs(tmp_path)] == [None]  # what the other did is kept, to go on with
+
+
+def test_a_process_that_is_killed_is_named(tmp_path: Path) -> None:
+    recipe = tiny(attention="softmax", epochs=200)
+
+    class Killing(Observer):
+        def epoch_done(self, record) -> None:
+            lanes.running[0].process.kill()
+
+    with Lanes(2) as lanes:
+        lanes.train("poor", recipe, tmp_path / "run", resume=True, observer=Killing())
+        with pytest.raises(ValueError, match="trained poor ended with -9, maybe for want of memory"):
+            lanes.wait()
+
+
+def test_threads_are_shared() -> None:
+    threads = torch.get_num_threads()
+    with share_of_threads(1000):
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == threads
+
+
+def test_interrupted_and_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(tiny(attention="softmax", epochs=20).to_json())
+    (tmp_path / "b.json").write_text(tiny(attention="fourier", epochs=20).to_json())
+    command = [sys.executable, "-m", "vixformer", "compare", "a.json", "b.json", "--jobs", "2"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr is not None
+        assert "epoch 1," in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode != 0
+    assert "saved; go on with: vix compare a.json b.json --jobs 2" in said
+    assert "Traceback" not in said
+    histories = {run.folder: run.history() for run in list_runs(tmp_path / "runs")}
+    assert 0 < sum(map(len, histories.values())) < 40
+    done = subprocess.run([*command, "--train.epochs", "20"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "| a.json |" in (tmp_path / "runs/compare.md").read_text()
+    for folder, before in histories.items():
+        after = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+        assert (after[: len(before)], len(after)) == (before, 20)
+        assert (folder / SUMMARY).exists()
+
+
+def test_jobs_is_a_number(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "vixformer", "compare", "quick/exact", "--jobs", "two"],
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"},
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "--jobs must be a whole number of at least 1, not two" in done.stderr
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,171 @@
+"""Trainings side by side, each a process with its part of the threads: small models leave cores idle that another training can use."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vixformer.config import Recipe, recipe_from_dict
+from vixformer.training.interrupt import Interrupt
+from vixformer.training.loop import train
+from vixformer.training.observer import Observer
+
+LOOK = 0.2
+"""Seconds between looks at whether somebody pressed Ctrl-C."""
+BESIDE = 0.85
+"""How fast a training is beside others, to alone on as many threads."""
+
+
+@contextlib.contextmanager
+def share_of_threads(count: int) -> Iterator[None]:
+    """What one of so many trainings has."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(max(1, threads // count))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@dataclass(frozen=True)
+class _Lane:
+    process: subprocess.Popen[str]
+    label: str
+    observer: Observer
+    began: float
+
+
+class Lanes:
+    """As many trainings at a time as there are lanes; with one lane they run in this process, one after the other."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.count = count
+        with share_of_threads(count):
+            self.threads = torch.get_num_threads()
+        self.longest = 0.0
+        """Seconds that a training took, of those that are over."""
+        self.running: list[_Lane] = []
+        self.events: queue.Queue[tuple[_Lane, str]] = queue.Queue()
+        self.interrupt = Interrupt()
+
+    def __enter__(self) -> Lanes:
+        if self.count > 1:  # alone, the training listens itself
+            self.interrupt.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            for lane in self.running:
+                lane.process.terminate()  # each stores what it has at the end of its step
+            for lane in self.running:
+                lane.process.wait()
+        finally:
+            self.interrupt.__exit__()
+
+    def train(self, label: str, recipe: Recipe, folder: Path, *, resume: bool, observer: Observer) -> None:
+        """Returns when the training has begun, which waits for a free lane."""
+        if self.count == 1:
+            began = time.perf_counter()
+            train(recipe, folder, resume=resume, observer=observer)
+            self._took(began)
+            return
+        self.wait(self.count - 1)
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(folder), "resume" if resume else "again"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": str(self.threads)},
+            start_new_session=True,  # Ctrl-C comes to us, and from us to them, once
+        )
+        lane = _Lane(process, label, observer, time.perf_counter())
+        self.running.append(lane)
+        threading.Thread(target=self._listen, args=(lane, recipe.to_json()), daemon=True).start()
+
+    def wait(self, at_most: int = 0) -> None:
+        """Until no more than so many are running."""
+        while len(self.running) > at_most:
+            with contextlib.suppress(queue.Empty):
+                self._heard(*self.events.get(timeout=LOOK))
+            if self.interrupt.asked:
+                raise KeyboardInterrupt
+
+    def _listen(self, lane: _Lane, recipe: str) -> None:
+        assert lane.process.stdin is not None and lane.process.stdout is not None  # noqa: PT018
+        with lane.process.stdin as given, lane.process.stdout as said:
+            try:
+                given.write(recipe)
+                given.close()
+            except BrokenPipeError:  # it ended before it began, and its last line says why
+                pass
+            for line in said:
+                self.events.put((lane, line))
+        self.events.put((lane, ""))
+
+    def _heard(self, lane: _Lane, line: str) -> None:
+        event: dict[str, Any] = json.loads(line) if line else {}
+        if "error" in event:
+            raise ValueError(f"{lane.label}: {event['error']}")
+        if event:
+            getattr(lane.observer, event["what"])(*event["values"])
+        elif lane.process.wait() == 0:
+            self.running.remove(lane)
+            lane.observer.ends()
+            self._took(lane.began)
+        else:
+            raise ValueError(
+                f"the process that trained {lane.label} ended with {lane.process.returncode}"
+                + (", maybe for want of memory: fewer --jobs need less of it" if lane.process.returncode == -9 else "")
+            )
+
+    def _took(self, began: float) -> None:
+        self.longest = max(self.longest, time.perf_counter() - began)
+
+
+class _Telling(Observer):
+    """One line a happening, for who reads standard output."""
+
+    def begins_with(self, what: str) -> None:
+        _tell(what="begins_with", values=[what])
+
+    def taught(self, step: int, steps: int, error: float) -> None:
+        if step % 10 == 0 or step == steps:
+            _tell(what="taught", values=[step, steps, error])
+
+    def epoch_begins(self, epoch: int, batches: int) -> None:
+        _tell(what="epoch_begins", values=[epoch, batches])
+
+    def epoch_done(self, record: dict[str, Any]) -> None:
+        _tell(what="epoch_done", values=[record])
+
+
+def _tell(**event: Any) -> None:
+    print(json.dumps(event), flush=True)
+
+
+def main() -> None:
+    """One training: its folder and whether to go on with it as arguments, its recipe on standard input."""
+    folder, how = sys.argv[1:]
+    try:
+        recipe = recipe_from_dict(json.load(sys.stdin), "the recipe")
+        train(recipe, folder, resume=how == "resume", observer=_Telling())
+    except ValueError as error:
+        _tell(error=str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
