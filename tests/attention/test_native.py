@@ -191,6 +191,25 @@ def test_the_gradients_of_linear_attention_are_those_of_the_reference(n: int, fe
 
 
 @compiler
+@pytest.mark.parametrize("n", [1, 17, 96, 97, 200])
+@pytest.mark.parametrize("heads", [2, 4])
+def test_features_that_are_learned_and_their_gradients(n: int, heads: int) -> None:
+    core = core_of(build("prism(conv=none)", n, dim=64, heads=heads))
+    inputs = [*(1.5 * torch.randn(3, heads, n, 64 // heads) for _ in range(3)), *core.parameters()]
+    inputs = [t.requires_grad_() for t in inputs]
+    out = core(*inputs[:3])
+    assert {type(f).__name__ for f, _ in out.grad_fn.next_functions if f is not None} >= {"_PerceiveBackward"}  # pyright: ignore
+    grad = torch.randn_like(out)
+    found = torch.autograd.grad(out, inputs, grad)
+    right = core.reference(*(t.double() for t in inputs[:3]))
+    assert distance(out, right) <= 1e-5
+    for ours, expected in zip(found, torch.autograd.grad(right, inputs, grad.double()), strict=True):
+        assert distance(ours, expected) <= 1e-5
+    with torch.no_grad():
+        assert distance(core(*inputs[:3]), right) <= 1e-5
+
+
+@compiler
 def test_training_takes_the_compiled_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or nothing above would say anything about training."""
     called: list[str] = []

@@ -1,9 +1,9 @@
-"""lens/*: linear attention of our own, `lens`, beside Performers, learned kernels and exact attention in one ViT; and the record.
+"""lens/*: linear attention of our own, `lens` and `prism`, beside Performers, learned kernels and exact attention in one ViT; and the record.
 
 `lens/SETTING/NAME`: one ViT of width 64, depth 4 and 4 heads with rotary positions, and one budget a setting. `RIVALS` are what others
-have, `PARTS` is `lens` with one thing changed, `STARTED` is trained from another model; but for those with Hedgehog's features, `conv-5`
-and `learned-positions`, all have the parameters of `lens` within 2 %. `lens/record` is as accurate as linear attention alone and at most
-2 million weights could be made on two cores.
+have, `PARTS` are ours, and what they are made of, with one thing changed, `STARTED` is trained from another model; but for those with
+Hedgehog's features, `conv-5` and `learned-positions`, all have the parameters of `prism` within 2 %. `lens/record` is as accurate as
+linear attention alone and at most 2 million weights could be made on two cores.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ RIVALS = {
     "focused": "focused",
 }
 PARTS = {
+    "prism": "prism",
+    "prism-no-conv": "prism(conv=none)",
+    "softplus": "performer(kernel=mlp, conv=3)",
     "lens": "lens",
     "no-conv": "lens(conv=none)",
     "exact-conv": "softmax(conv=3)",
@@ -48,7 +51,11 @@ PARTS = {
     "learned-positions": "lens",
     "no-positions": "lens",
 }
-POSITIONS = {"learned-positions": "learned", "no-positions": "none"}
+NARROW = {"prism": 120, "softplus": 120}
+"""Units of the MLP where 128 with what is learned for features would be more weights than the others have."""
+LEARNED = tuple(f"{name}-learned" for name in ("exact", "performer-relu", "performer-exp", "performer-softmax"))
+"""Rivals with learned positions, in case rotary ones suit them less."""
+POSITIONS = {"learned-positions": "learned", "no-positions": "none", **dict.fromkeys(LEARNED, "learned")}
 STARTED = {
     "warm-start": ("exact-parent", "lens", 200),
     "grown": ("random-16-parent", "performer(kernel=relu, features=64, conv=3)", 0),
@@ -65,12 +72,12 @@ class Setting:
     epochs: int
     patch: int = 4
     batch: int = 128
-    names: tuple[str, ...] = ("lens", *RIVALS, "no-conv", "exact-conv")
+    names: tuple[str, ...] = ("prism", "lens", *RIVALS, "no-conv", "exact-conv")
 
 
 CIFAR10 = Data(name="cifar10", crop=4, flip=True)
 SETTINGS = {
-    "cifar10": Setting(data=CIFAR10, epochs=5),
+    "cifar10": Setting(data=CIFAR10, epochs=5, names=(*Setting.names, *LEARNED)),
     "tiny-imagenet": Setting(data=Data(name="tiny-imagenet", crop=8, flip=True), epochs=15, patch=8),
     "fashion-mnist": Setting(data=Data(name="fashion-mnist", crop=2, flip=True), epochs=3),
     "pixels": Setting(data=replace(CIFAR10, fraction=0.05, test_fraction=0.2), epochs=10, patch=1, batch=32),
@@ -83,12 +90,13 @@ def rival(setting: Setting, name: str) -> Recipe:
     return Recipe(
         data=setting.data,
         model=ViT.Config(
-            attention=(RIVALS | PARTS | PARENTS)[name],
+            attention=(RIVALS | PARTS | PARENTS)[name.removesuffix("-learned")],
             patch_size=setting.patch,
             embed_dim=64,
             depth=4,
             num_heads=4,
             mlp_ratio=2.0,
+            mlp_dim=NARROW.get(name),
             pool="mean",
             pos=POSITIONS.get(name, "rope2d"),
         ),

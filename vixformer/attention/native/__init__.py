@@ -36,7 +36,7 @@ def _loaded() -> ctypes.CDLL:
 @dataclass(frozen=True)
 class FeatureMap:
     """phi(x) = max(u, 0) + eps or exp(u - norm_weight |x|^2 - c) + eps with u = x `directions` (K, M), or x `scale` where there are none;
-    the normaliser gets total_eps."""
+    the normaliser gets total_eps. A `network` of two linear layers makes x of q and k first: see `perceive`."""
 
     directions: Tensor | None
     scale: float
@@ -44,6 +44,7 @@ class FeatureMap:
     norm_weight: float
     eps: float
     total_eps: float
+    network: tuple[nn.Linear, ...] = ()
 
     def tensors(self) -> tuple[Tensor, ...]:
         return () if self.directions is None else (self.directions,)
@@ -66,6 +67,11 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap) -> Tensor
     if torch.is_grad_enabled() and any(t.requires_grad for t in phi.tensors()):
         return None
     dtype, (q, k, v) = v.dtype, (t.float() for t in (q, k, v))
+    if phi.network:
+        seen = perceive(q, k, *phi.network)
+        if seen is None:
+            return None
+        q, k = seen
     directions, keep = phi.padded(q)
     if torch.is_grad_enabled():
         return _Linear.apply(q, k, v, directions, keep, phi).to(dtype)  # pyright: ignore[reportAttributeAccessIssue]
@@ -355,6 +361,43 @@ class _Nystrom(torch.autograd.Function):
         if _call("nystrom_backward", (q, k, v, grads[0]), made, q.shape, *ctx.sizes, *_filter(padded)) is None:
             raise MemoryError("no memory for the gradient of attention")
         return *made[:3], None if filters is None else dfilters.sum(0), None, None
+
+
+def perceive(q: Tensor, k: Tensor, first: nn.Linear, second: nn.Linear) -> tuple[Tensor, Tensor] | None:
+    """elu(second(relu(first(x)))) + 1 of q and of k (B, H, N, K), with gradients; None where torch has to do it."""
+    weights = first.weight, first.bias, second.weight, second.bias
+    fits = q.shape[-1] % LANES == 0 and len(first.bias) % LANES == 0 and len(second.bias) == q.shape[-1]
+    if not fits or not _plain(q, k, *weights):
+        return None
+    return _Perceive.apply(q, k, *weights)  # pyright: ignore[reportReturnType]
+
+
+class _Perceive(torch.autograd.Function):
+    """Keeps q, k and what comes out, no hidden unit."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, first: Tensor, bias: Tensor, second: Tensor, shift: Tensor) -> tuple[Tensor, ...]:
+        given = first.t().contiguous(), bias.contiguous(), second.t().contiguous(), shift.contiguous()
+        made = [_call("perceive", (x,), (_like(x),), x.shape, len(bias), *map(_pointer, given)) for x in (q, k)]
+        if any(out is None for out in made):
+            raise MemoryError("no memory for features")
+        ctx.save_for_backward(q, k, *made, *given)
+        return tuple(made)  # pyright: ignore[reportReturnType]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        q, k, out_q, out_k, first, bias, second, shift = ctx.saved_tensors
+        given = first, bias, second, shift, first.t().contiguous(), second.t().contiguous()
+        sizes = [t.numel() for t in given[:4]]
+        weights = q.new_empty(2, len(q), sum(sizes))
+        made = (_side_by_side(q) if q.shape == k.shape else (_like(q), _like(k)))[:2]
+        for x, out, grad, dx, room in zip((q, k), (out_q, out_k), grads, made, weights, strict=True):
+            pointers = map(_pointer, (*given, room))
+            if _call("perceive_backward", (x, out, grad), (dx,), x.shape, len(bias), *pointers) is None:
+                raise MemoryError("no memory for the gradient of features")
+        dfirst, dbias, dsecond, dshift = weights.sum((0, 1)).split(sizes)
+        return *made, dfirst.view_as(first).t(), dbias, dsecond.view_as(second).t(), dshift
 
 
 def _alike(*tensors: Tensor) -> bool:

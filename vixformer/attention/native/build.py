@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 HERE = Path(__file__).parent
-SOURCES = [HERE / name for name in ("along.c", "exact.c", "fourier.c", "linear.c", "local.c", "nystrom.c", "rotate.c")]
+SOURCES = [HERE / name for name in ("along.c", "exact.c", "fourier.c", "linear.c", "local.c", "nystrom.c", "perceive.c", "rotate.c")]
 # -ffast-math would undo the rounding that exp is made of
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared"]
 
@@ -44,6 +44,8 @@ def library() -> ctypes.CDLL | None:
     built.local_filters.argtypes = [pointer] * 3 + sizes + [whole, whole]
     built.nystrom.argtypes = [pointer] * 4 + sizes + [whole, pointer, whole]
     built.nystrom_backward.argtypes = [pointer] * 8 + sizes + [whole, pointer, whole]
+    built.perceive.argtypes = [pointer] * 2 + sizes + [pointer] * 4
+    built.perceive_backward.argtypes = [pointer] * 4 + sizes + [pointer] * 7
     built.rotate.argtypes = [pointer] * 2 + sizes + [pointer, real]
     return built
 
