@@ -40,6 +40,7 @@ VARIANTS = [
     "lens(norm=true)",
     "lens(learn=power, power=2)",
     "lens(learn=gate)",
+    "prism(conv=none)",
     "hedgehog(conv=3)",
     "softmax(conv=3)",
     "mlp(hidden=20)",
@@ -63,8 +64,15 @@ def has_option(attention: str, name: str) -> bool:
     return any(field.name == name for field in dataclasses.fields(Mechanism.members[word(attention)].Config))
 
 
+def convolves(attention: str) -> bool:
+    """Whether a bare word has a convolution of v beside it."""
+    return attention in WORDS and any(
+        field.name == "conv" and field.default is not None for field in dataclasses.fields(Mechanism.members[word(attention)].Config)
+    )
+
+
 def causal(attention: str) -> str:
-    attention = f"{attention}(conv=none)" if attention in ("focused", "lens") else attention
+    attention = f"{attention}(conv=none)" if convolves(attention) else attention
     return f"{attention[:-1]}, causal=true)" if "(" in attention else f"{attention}(causal=true)"
 
 

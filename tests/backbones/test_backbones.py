@@ -10,9 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.attention.cases import WORDS, distance
+from tests.attention.cases import WORDS, convolves, distance
 from vixformer import create_model, from_pretrained, load_recipe
-from vixformer.attention.base import Mechanism
 from vixformer.backbones.base import Backbone
 from vixformer.blocks.positions import NoPositions
 
@@ -220,7 +219,7 @@ def test_a_bias_for_every_distance(name: str) -> None:
 @pytest.mark.parametrize("word", WORDS)
 def test_fewer_keys_and_wider_values(word: str) -> None:
     """Mechanisms that cannot do with fewer keys than queries say so when the model is built; all of them take wider values."""
-    square = Mechanism.members[word.partition("(")[0]].name in ("nystrom", "focused", "lens")
+    square = convolves(word)
     mixes = word in ("fourier", "mlp")
     for name, options in (("cvt", dict(kv_stride=2)), ("levit", dict(shrink=word))):
         if square or (mixes and name == "levit"):

@@ -18,27 +18,33 @@ TITLES = {
 }
 
 
+OURS = ("prism", "lens")
+
+
 def page() -> str:
     parts = [
-        "# Lens beside other attention",
+        "# Lens and Prism beside other attention",
         "One ViT (width 64, depth 4, 4 heads, rotary positions), one budget, the same seeds and splits, and all but Hedgehog's rows, "
-        "`conv-5` and `learned-positions` with the parameters of `lens` within 2 %. *lens minus it* is the mean difference over seeds with "
-        "its paired 95 % interval; where that leaves out zero the difference is more than noise. Times are of one training step and one "
-        "inference, in turn, to exact attention.",
+        "`conv-5` and `learned-positions` with the parameters of `prism` within 2 %. *prism minus it* and *lens minus it* are mean "
+        "differences over the seeds that both have, with their paired 95 % intervals; where that leaves out zero the difference is more "
+        "than noise. Times are of one training step and one inference, in turn, to exact attention.",
         _record(),
     ]
     for where, setting in SETTINGS.items():
         base = f"lens/{where}/"
         names = [base + name for name in setting.names if base + name in RUNS and name not in PARENTS]
-        if base + "lens" not in names:
+        ours_here = [name for name in OURS if base + name in names]
+        if not ours_here:
             parts += [f"## {TITLES[where]}", "Not run yet."]
             continue
         columns: list[Column] = [
-            ("top-1", ours("test_top1")), ("seeds", count), ("lens minus it", _minus(base)), ("parameters", ours("parameters", 0)),
+            ("top-1", ours("test_top1")), ("seeds", count), *((f"{one} minus it", _minus(base, one)) for one in ours_here),
+            ("parameters", ours("parameters", 0)),
             ("step, to exact", ratio("step_ms", "exact")), ("inference, to exact", ratio("inference_ms", "exact")),
         ]  # fmt: skip
-        parts += [f"## {TITLES[where]}", settings(names), f"**In short:** {_short(base, names)}", table(names, columns)]
-        parts += [f"`vix compare 'lens/{where}/*' --seeds {len(RUNS[base + 'lens'])} --against {base}lens`"]
+        short = " ".join(_short(base, one, names) for one in ours_here)
+        parts += [f"## {TITLES[where]}", settings(names), f"**In short:** {short}", table(names, columns)]
+        parts += [f"`vix compare 'lens/{where}/*' --seeds {len(RUNS[base + ours_here[0]])} --against {base}{ours_here[0]} --jobs 2`"]
     return "\n\n".join(parts)
 
 
@@ -46,24 +52,24 @@ def _seeds(name: str) -> dict[int, float]:
     return {run.summary["seed"]: run.summary["test_top1"] for run in RUNS.get(name, [])}
 
 
-def _apart(base: str, name: str) -> Difference:
-    return paired(_seeds(base + "lens"), _seeds(name))
+def _apart(base: str, one: str, name: str) -> Difference:
+    return paired(_seeds(base + one), _seeds(name))
 
 
-def _minus(base: str) -> Cell:
-    return lambda name, _: "" if name == base + "lens" else str(_apart(base, name))
+def _minus(base: str, one: str) -> Cell:
+    return lambda name, _: "" if name == base + one else str(_apart(base, one, name))
 
 
-def _short(base: str, rivals: Iterable[str]) -> str:
+def _short(base: str, one: str, rivals: Iterable[str]) -> str:
     found: dict[str, list[str]] = {}
     for name in rivals:
-        if name != base + "lens":
-            apart = _apart(base, name)
+        if name != base + one:
+            apart = _apart(base, one, name)
             what = ("is not distinguishable from", "beats", "loses to")[apart.sign]
             if apart.half is None:
                 what = f"is {'above' if apart.mean > 0 else 'below'} (one seed)"
             found.setdefault(what, []).append(f"`{name.removeprefix(base)}`")
-    return "; ".join(f"`lens` {what} {', '.join(names)}" for what, names in found.items()) + "."
+    return "; ".join(f"`{one}` {what} {', '.join(names)}" for what, names in found.items()) + "."
 
 
 def _record() -> str:

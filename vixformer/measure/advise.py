@@ -91,7 +91,7 @@ def _candidates(tokens: int) -> list[str]:
     """What has q and k, so that it can take the place of exact attention in a trained model too; sizes that make sense for so many
     tokens."""
     few = [m for m in (16, 32, 64, 128, 256) if 2 * m <= tokens] or [16]
-    words = ["softmax", "lens", "hedgehog", "focused", "cosine"]
+    words = ["softmax", "lens", "prism", "hedgehog", "focused", "cosine"]
     words += [f"{family}{m})" for family in ("performer(kernel=relu, features=", "performer(features=") for m in few]
     words += [f"{family}{m})" for family in ("linformer(rank=", "nystrom(landmarks=") for m in few if m >= min(32, few[-1])]
     return words

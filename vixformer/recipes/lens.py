@@ -1,4 +1,4 @@
-"""lens/*: linear attention of our own, `lens` and `prism`, beside Performers, learned kernels and exact attention in one ViT; and the record.
+"""lens/*: linear attention of our own, `lens` and `prism`, beside Performers, learned kernels and exact attention; and the record.
 
 `lens/SETTING/NAME`: one ViT of width 64, depth 4 and 4 heads with rotary positions, and one budget a setting. `RIVALS` are what others
 have, `PARTS` are ours, and what they are made of, with one thing changed, `STARTED` is trained from another model; but for those with
