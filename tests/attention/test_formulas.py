@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.attention.cases import distance
+from vixformer import create_attention
 from vixformer.attention.base import Shape
 from vixformer.attention.layout import parse
 
@@ -231,6 +232,28 @@ def test_lens_looks_at_neighbours_before_its_features() -> None:
         assert distance(c(q, k, v, grid=(2, 3)), plain(*seen, v)) <= 1e-5
         c.imitate()
         assert distance(c(q, k, v, grid=(2, 3)), plain(q, k, v)) <= 1e-6
+
+
+@torch.no_grad()
+def test_the_map_of_lens_shows_what_its_features_saw() -> None:
+    """With values that say which token they are, what comes out is the map."""
+    attention: Any = create_attention("lens(conv=none, look=conv)", dim=HEADS * K, num_heads=HEADS, num_tokens=K)
+    x, grid = torch.randn(2, K, HEADS * K), (2, K // 2)
+    q, k, _ = attention.heads(x, grid=grid)
+    names = torch.eye(K).expand(2, HEADS, K, K)
+    assert distance(attention.attention_map(x, grid=grid), attention.core(q, k, names, grid=grid)) <= 1e-5
+    assert distance(attention.attention_map(x), attention.core(q, k, names, grid=grid)) > 1e-2
+
+
+@torch.no_grad()
+def test_prism() -> None:
+    c = core("prism")
+    q, k = tokens(), tokens().flip(2)
+
+    def phi(x: Tensor) -> Tensor:
+        return torch.log1p(torch.exp(c.second(F.relu(c.first(x))))) + 1e-3
+
+    assert distance(c.attention_map(q, k), weights_of(phi(q), phi(k))) <= 1e-5
 
 
 @torch.no_grad()

@@ -94,6 +94,10 @@ class Core(Mechanism):
         """The slow and obvious form of `forward`."""
         raise NotImplementedError
 
+    def looking(self, q: Tensor, k: Tensor, mask: Tensor | None, grid: Grid | None) -> tuple[Tensor, Tensor]:
+        """q and k as they meet, for cores in which they see the grid before that."""
+        return q, k
+
     def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, H, N, N): how much each token (row) takes from each other one. Quadratic, so for small N."""
         raise NotImplementedError

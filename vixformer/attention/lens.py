@@ -64,10 +64,11 @@ class Lens(LinearCore, name="lens"):
     def uses_grid(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.look is not None or super().uses_grid
 
+    def looking(self, q: Tensor, k: Tensor, mask: Tensor | None, grid: Grid | None) -> tuple[Tensor, Tensor]:
+        return (q, k) if self.look is None else (self.look(q, q, mask, grid), self.look(k, k, mask, grid))
+
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        if self.look is not None:
-            q, k = (self.look(x, x, mask, grid) for x in (q, k))
-        return super().forward(q, k, v, mask, grid)
+        return super().forward(*self.looking(q, k, mask, grid), v, mask, grid)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         if self.look is not None:

@@ -18,7 +18,7 @@ HIDDEN = 2
 
 
 class Prism(LinearCore, name="prism"):
-    """phi(x) = ELU(W2 ReLU(W1 x + b1) + b2) + 1 + 1e-3, one network of 2 K hidden units for q, k and all heads of a layer."""
+    """phi(x) = softplus(W2 ReLU(W1 x + b1) + b2) + 1e-3, one network of 2 K hidden units for q, k and all heads of a layer."""
 
     mask = "exact"
 
@@ -34,7 +34,7 @@ class Prism(LinearCore, name="prism"):
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
         first, second = ((layer.weight.to(x.dtype), layer.bias.to(x.dtype)) for layer in (self.first, self.second))
-        return F.elu(F.linear(F.relu(F.linear(x, *first)), *second)) + (1 + EPS)
+        return F.softplus(F.linear(F.relu(F.linear(x, *first)), *second)) + EPS
 
     def native_map(self) -> native.FeatureMap:
         return native.FeatureMap(None, 1.0, False, 0.0, EPS, 0.0, network=(self.first, self.second))

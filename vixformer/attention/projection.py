@@ -100,7 +100,7 @@ class Attention(nn.Module, Named, family="projection"):
         """(B, H, N, N), for small N: rows are the tokens that look, columns those looked at."""
         q, k, _ = self.heads(x, mask, grid, rotation)
         with full_precision(x):
-            return self.core.attention_map(q, k, mask)
+            return self.core.attention_map(*self.core.looking(q, k, mask, grid if self.keeps_grid else None), mask)
 
 
 class LinearProjection(Attention, name="linear"):

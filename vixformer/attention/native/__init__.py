@@ -364,7 +364,7 @@ class _Nystrom(torch.autograd.Function):
 
 
 def perceive(q: Tensor, k: Tensor, first: nn.Linear, second: nn.Linear) -> tuple[Tensor, Tensor] | None:
-    """elu(second(relu(first(x)))) + 1 of q and of k (B, H, N, K), with gradients; None where torch has to do it."""
+    """softplus(second(relu(first(x)))) of q and of k (B, H, N, K), with gradients; None where torch has to do it."""
     weights = first.weight, first.bias, second.weight, second.bias
     fits = q.shape[-1] % LANES == 0 and len(first.bias) % LANES == 0 and len(second.bias) == q.shape[-1]
     if not fits or not _plain(q, k, *weights):

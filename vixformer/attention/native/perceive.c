@@ -1,4 +1,4 @@
-/* A small network of each token and head on its own, elu(W2 max(W1 x + b1, 0) + b2) + 1, the same weights for all heads. Letters: n tokens,
+/* A small network of each token and head on its own, softplus(W2 max(W1 x + b1, 0) + b2), the same weights for all heads. Letters: n tokens,
  * d head width, e hidden units (multiples of 16). Tensors as in linear.c; `first` is d x e, `second` e x d. */
 #include "small.h"
 
@@ -12,6 +12,18 @@ static void hidden(const Net *f, const float *x, long s, int rows, float *z) {
     gemm(rows, e, f->d, x, s, 1, f->first, e, z, e, 0);
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < e; j += W) store(z + r * e + j, greater(spread(0.0f), load(z + r * e + j) + load(f->bias + j)));
+}
+
+/* log(1 + exp y) = max(y, 0) + 2 artanh(z / (2 + z)) with z = exp(-|y|), by its series: z / (2 + z) is at most 1/3 */
+static inline vec softplus(vec y) {
+    const vec z = vexp(-greater(-y, y)), s = z / (spread(2.0f) + z), t = s * s;
+    vec p = spread(1.0f / 13.0f);
+    p = p * t + spread(1.0f / 11.0f);
+    p = p * t + spread(1.0f / 9.0f);
+    p = p * t + spread(1.0f / 7.0f);
+    p = p * t + spread(1.0f / 5.0f);
+    p = p * t + spread(1.0f / 3.0f);
+    return greater(spread(0.0f), y) + spread(2.0f) * s * (p * t + spread(1.0f));
 }
 
 int perceive(const float *x, float *out, const long *strides, long b, int h, int n, int d, int e, const float *first, const float *bias,
@@ -33,10 +45,7 @@ int perceive(const float *x, float *out, const long *strides, long b, int h, int
                 hidden(&f, xi + start * sx[2], sx[2], rows, z);
                 gemm(rows, d, e, z, e, 1, second, d, to, so[2], 0);
                 for (int r = 0; r < rows; r++)
-                    for (int c = 0; c < d; c += W) { /* y + 1 where y is positive, else exp y */
-                        const vec y = load(to + r * so[2] + c) + load(shift + c), zero = spread(0.0f);
-                        store(to + r * so[2] + c, greater(zero, y) + vexp(-greater(zero, -y)));
-                    }
+                    for (int c = 0; c < d; c += W) store(to + r * so[2] + c, softplus(load(to + r * so[2] + c) + load(shift + c)));
             }
         }
         free(z);
@@ -45,7 +54,7 @@ int perceive(const float *x, float *out, const long *strides, long b, int h, int
 }
 
 /* The gradient of x, and of the weights for each image by itself: `weights` is b x (d e + e + e d + d), as they come in Net. `out` is what
- * forward gave: the slope of elu is out, where that is below 1. `turned` are the transposes of first (e x d) and second (d x e). */
+ * forward gave: the slope of softplus is 1 - exp(-out). `turned` are the transposes of first (e x d) and second (d x e). */
 int perceive_backward(const float *x, const float *out, const float *grad, float *dx, const long *strides, long b, int h, int n, int d, int e,
                       const float *first, const float *bias, const float *second, const float *shift, const float *first_turned,
                       const float *second_turned, float *weights) {
@@ -68,7 +77,7 @@ int perceive_backward(const float *x, const float *out, const float *grad, float
                     for (int r = 0; r < rows; r++) {
                         const float *o = out + i * so[0] + j * so[1] + (start + r) * so[2], *g = grad + i * sg[0] + j * sg[1] + (start + r) * sg[2];
                         for (int c = 0; c < d; c += W) {
-                            const vec change = load(g + c) * -greater(spread(-1.0f), -load(o + c));
+                            const vec change = load(g + c) * (spread(1.0f) - vexp(-load(o + c)));
                             store(dy + r * d + c, change);
                             store(dshift + c, load(dshift + c) + change);
                         }
