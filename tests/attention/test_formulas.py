@@ -251,7 +251,7 @@ def test_prism() -> None:
     q, k = tokens(), tokens().flip(2)
 
     def phi(x: Tensor) -> Tensor:
-        return torch.log1p(torch.exp(c.second(F.relu(c.first(x))))) + 1e-3
+        return torch.log1p(torch.exp(c.second(F.relu(F.linear(x * K**-0.25, c.first.weight, c.first.bias))))) + 1e-3
 
     assert distance(c.attention_map(q, k), weights_of(phi(q), phi(k))) <= 1e-5
 

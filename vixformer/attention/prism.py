@@ -13,12 +13,10 @@ from vixformer.attention.base import Shape
 from vixformer.attention.linear import LinearCore
 
 EPS = 1e-3
-HIDDEN = 2
-"""Hidden units, to the head width."""
 
 
 class Prism(LinearCore, name="prism"):
-    """phi(x) = softplus(W2 ReLU(W1 x + b1) + b2) + 1e-3, one network of 2 K hidden units for q, k and all heads of a layer."""
+    """phi(x) = softplus(W2 ReLU(W1 x / K^(1/4) + b1) + b2) + 1e-3, one network of K hidden units for q, k and all heads of a layer."""
 
     mask = "exact"
 
@@ -28,20 +26,21 @@ class Prism(LinearCore, name="prism"):
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
-        self.first = nn.Linear(shape.head_dim, HIDDEN * shape.head_dim)
-        self.second = nn.Linear(HIDDEN * shape.head_dim, shape.head_dim)
-        self.first.weight.data *= shape.head_dim**-0.25  # the size at which other kernels see q and k
+        self.first, self.second = (nn.Linear(shape.head_dim, shape.head_dim) for _ in range(2))
+
+    def network(self) -> tuple[Tensor, ...]:
+        return self.first.weight * self.shape.head_dim**-0.25, self.first.bias, self.second.weight, self.second.bias
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
-        first, second = ((layer.weight.to(x.dtype), layer.bias.to(x.dtype)) for layer in (self.first, self.second))
-        return F.softplus(F.linear(F.relu(F.linear(x, *first)), *second)) + EPS
+        first, bias, second, shift = (t.to(x.dtype) for t in self.network())
+        return F.softplus(F.linear(F.relu(F.linear(x, first, bias)), second, shift)) + EPS
 
     def native_map(self) -> native.FeatureMap:
-        return native.FeatureMap(None, 1.0, False, 0.0, EPS, 0.0, network=(self.first, self.second))
+        return native.FeatureMap(None, 1.0, False, 0.0, EPS, 0.0, self.network())
 
     @property
     def width(self) -> int:
         return self.shape.head_dim
 
     def phi_macs(self, n: int) -> int:
-        return n * 2 * HIDDEN * self.shape.head_dim**2
+        return n * 2 * self.shape.head_dim**2

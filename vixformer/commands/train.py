@@ -72,16 +72,17 @@ def compare(args: Sequence[str]) -> None:
     folder = Path(out or "runs")
     with Watch("compare", None, f"vix compare {' '.join(args)}") as watch:
         many = None if folds is None else whole(folds, "--folds", least=2)
-        at_a_time = whole(jobs or "1", "--jobs")
+        how_many, at_a_time = whole(seeds or "1", "--seeds"), whole(jobs or "1", "--jobs")
+        observer = watch.next if at_a_time == 1 else watch.side_by_side(len(chosen) * how_many * (many or 1))
         found = run(
             chosen,
             folder,
-            seeds=whole(seeds or "1", "--seeds"),
+            seeds=how_many,
             folds=many,
             again=again,
             budget=None if budget is None else seconds(budget),
             jobs=at_a_time,
-            observer=watch.next if at_a_time == 1 else watch.beside,
+            observer=observer,
             tell=watch.tell,
         )
     columns, cells, notes = comparison(found, against)

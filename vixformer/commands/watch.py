@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +54,17 @@ class Watch(Observer):
         self.bars.reset(self.epochs, description=name, total=recipe.train.epochs, completed=recipe.train.epochs if done else 0, note=note)
         return self
 
-    def beside(self, name: str, recipe: Recipe, done: bool) -> Observer:
-        """For runs that go on at a time: a bar each, until they are done."""
-        self.bars.update(self.epochs, visible=False)
+    def side_by_side(self, runs: int) -> Callable[[str, Recipe, bool], Observer]:
+        """For runs that go on at a time: a bar for how many are done, and one each while they go on."""
+        self.bars.update(self.epochs, description="runs", total=runs)
         self.bars.update(self.batches, visible=False)
-        return Observer() if done else _Bar(self, name, recipe.train.epochs)
+
+        def beside(name: str, recipe: Recipe, done: bool) -> Observer:
+            if done:
+                self.bars.advance(self.epochs)
+            return Observer() if done else _Bar(self, name, recipe.train.epochs)
+
+        return beside
 
     def of(self, name: str, recipe: Recipe) -> Watch:
         return self.next(name, recipe, done=False)
@@ -91,7 +98,7 @@ class _Bar(Observer):
     """One of the runs that go on at a time."""
 
     def __init__(self, watch: Watch, name: str, epochs: int) -> None:
-        self.watch, self.name, self.epochs = watch, name, epochs
+        self.watch, self.name = watch, name
         self.bar = watch.bars.add_task(name, total=epochs, note="")
 
     def begins_with(self, what: str) -> None:
@@ -105,3 +112,4 @@ class _Bar(Observer):
 
     def ends(self) -> None:
         self.watch.bars.remove_task(self.bar)
+        self.watch.bars.advance(self.watch.epochs)

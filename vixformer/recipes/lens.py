@@ -29,7 +29,7 @@ RIVALS = {
 PARTS = {
     "prism": "prism",
     "prism-no-conv": "prism(conv=none)",
-    "softplus": "performer(kernel=mlp, conv=3)",
+    "wider": "performer(kernel=mlp, conv=3)",
     "lens": "lens",
     "no-conv": "lens(conv=none)",
     "exact-conv": "softmax(conv=3)",
@@ -51,7 +51,7 @@ PARTS = {
     "learned-positions": "lens",
     "no-positions": "lens",
 }
-NARROW = {"prism": 120, "softplus": 120}
+NARROW = {"prism": 124, "wider": 120}
 """Units of the MLP where 128 with what is learned for features would be more weights than the others have."""
 LEARNED = tuple(f"{name}-learned" for name in ("exact", "performer-relu", "performer-exp", "performer-softmax"))
 """Rivals with learned positions, in case rotary ones suit them less."""

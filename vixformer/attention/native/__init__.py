@@ -36,7 +36,7 @@ def _loaded() -> ctypes.CDLL:
 @dataclass(frozen=True)
 class FeatureMap:
     """phi(x) = max(u, 0) + eps or exp(u - norm_weight |x|^2 - c) + eps with u = x `directions` (K, M), or x `scale` where there are none;
-    the normaliser gets total_eps. A `network` of two linear layers makes x of q and k first: see `perceive`."""
+    the normaliser gets total_eps. A `network` makes x of q and k first: see `perceive`."""
 
     directions: Tensor | None
     scale: float
@@ -44,7 +44,7 @@ class FeatureMap:
     norm_weight: float
     eps: float
     total_eps: float
-    network: tuple[nn.Linear, ...] = ()
+    network: tuple[Tensor, ...] = ()
 
     def tensors(self) -> tuple[Tensor, ...]:
         return () if self.directions is None else (self.directions,)
@@ -363,10 +363,10 @@ class _Nystrom(torch.autograd.Function):
         return *made[:3], None if filters is None else dfilters.sum(0), None, None
 
 
-def perceive(q: Tensor, k: Tensor, first: nn.Linear, second: nn.Linear) -> tuple[Tensor, Tensor] | None:
-    """softplus(second(relu(first(x)))) of q and of k (B, H, N, K), with gradients; None where torch has to do it."""
-    weights = first.weight, first.bias, second.weight, second.bias
-    fits = q.shape[-1] % LANES == 0 and len(first.bias) % LANES == 0 and len(second.bias) == q.shape[-1]
+def perceive(q: Tensor, k: Tensor, first: Tensor, bias: Tensor, second: Tensor, shift: Tensor) -> tuple[Tensor, Tensor] | None:
+    """softplus(second relu(first x + bias) + shift) of q and of k (B, H, N, K), with gradients; None where torch has to do it."""
+    weights = first, bias, second, shift
+    fits = q.shape[-1] % LANES == 0 and len(bias) % LANES == 0 and len(shift) == q.shape[-1]
     if not fits or not _plain(q, k, *weights):
         return None
     return _Perceive.apply(q, k, *weights)  # pyright: ignore[reportReturnType]
