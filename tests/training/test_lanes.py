@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from tests.training.test_start import tiny
+from vixformer.commands.watch import Watch
 from vixformer.recipes.registry import RECIPES
 from vixformer.results.runs import SUMMARY, list_runs
 from vixformer.terminal import comparison
@@ -69,6 +70,21 @@ def test_a_process_that_is_killed_is_named(tmp_path: Path) -> None:
         lanes.train("poor", recipe, tmp_path / "run", resume=True, observer=Killing())
         with pytest.raises(ValueError, match="trained poor ended with -9, maybe for want of memory"):
             lanes.wait()
+
+
+def test_a_bar_for_all_and_one_each(capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tiny(attention="softmax", epochs=3)
+    watch = Watch("compare", None, "again")
+    beside = watch.side_by_side(3)
+    beside("there", recipe, True)
+    one, other = beside("one", recipe, False), beside("other", recipe, False)
+    one.epoch_done({"epoch": 1, "train_top1": 10.0, "val_top1": 20.0, "seconds": 2.0})
+    assert capsys.readouterr().err == "one: epoch 1, train 10.0 %, val 20.0 %, 2.0 s\n"
+    assert [(task.description, task.completed, task.total) for task in watch.bars.tasks if task.visible] == [
+        ("runs", 1, 3), ("one", 1, 3), ("other", 0, 3),
+    ]  # fmt: skip
+    other.ends()
+    assert [(task.description, task.completed) for task in watch.bars.tasks if task.visible] == [("runs", 2), ("one", 1)]
 
 
 def test_threads_are_shared() -> None:
