@@ -86,10 +86,11 @@ def test_a_probe_measures() -> None:
     assert 0 < found.evaluated_image < found.train_image < 1
 
 
-def test_compare_with_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_compare_with_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
     recipes = dict(quick(name) for name in ("quick/exact", "quick/fourier"))
     recipes = {n: replace(r, train=replace(r.train, epochs=3)) for n, r in recipes.items()}  # pyright: ignore
-    found = comparing.compare(recipes, tmp_path, seeds=2, budget=60.0)
+    found = comparing.compare(recipes, tmp_path, seeds=2, budget=60.0, jobs=jobs)
     assert (found.cut, found.not_run, [r.seeds for r in found.rows]) == (Cut(3, 1.0), (), [2, 2])
     assert "3 epochs and all of the training images, which is all that its recipe says" in comparison(found)[2][-1]
 
@@ -97,7 +98,7 @@ def test_compare_with_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError("what was chosen stays")
 
     monkeypatch.setattr(comparing, "Prober", not_again)
-    assert len(comparing.compare(recipes, tmp_path, seeds=2, budget=60.0).rows) == 2
+    assert len(comparing.compare(recipes, tmp_path, seeds=2, budget=60.0, jobs=jobs).rows) == 2
     assert len(list_runs(tmp_path)) == 4
 
 

@@ -87,6 +87,13 @@ def test_a_bar_for_all_and_one_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert [(task.description, task.completed) for task in watch.bars.tasks if task.visible] == [("runs", 2), ("one", 1)]
 
 
+def test_not_under_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    Lanes(1)
+    with pytest.raises(ValueError, match="leave --jobs out"):
+        Lanes(2)
+
+
 def test_threads_are_shared() -> None:
     threads = torch.get_num_threads()
     with share_of_threads(1000):

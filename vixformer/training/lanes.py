@@ -51,6 +51,8 @@ class Lanes:
     """As many trainings at a time as there are lanes; with one lane they run in this process, one after the other."""
 
     def __init__(self, count: int = 1) -> None:
+        if count > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise ValueError("torchrun gives all processes to one training: leave --jobs out, or torchrun")
         self.count = count
         with share_of_threads(count):
             self.threads = torch.get_num_threads()
