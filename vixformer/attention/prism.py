@@ -28,7 +28,7 @@ class Prism(LinearCore, name="prism"):
         super().__init__(config, shape)
         self.first, self.second = (nn.Linear(shape.head_dim, shape.head_dim) for _ in range(2))
 
-    def network(self) -> tuple[Tensor, ...]:
+    def network(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.first.weight * self.shape.head_dim**-0.25, self.first.bias, self.second.weight, self.second.bias
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:

@@ -36,7 +36,8 @@ def _loaded() -> ctypes.CDLL:
 @dataclass(frozen=True)
 class FeatureMap:
     """phi(x) = max(u, 0) + eps or exp(u - norm_weight |x|^2 - c) + eps with u = x `directions` (K, M), or x `scale` where there are none;
-    the normaliser gets total_eps. A `network` makes x of q and k first: see `perceive`."""
+    the normaliser gets total_eps. A `network` is first and second (K, K) with their biases; then u = softplus(second max(first x + bias, 0)
+    + shift), one for q, k and all heads, with gradients for its weights."""
 
     directions: Tensor | None
     scale: float
@@ -44,7 +45,7 @@ class FeatureMap:
     norm_weight: float
     eps: float
     total_eps: float
-    network: tuple[Tensor, ...] = ()
+    network: tuple[Tensor, Tensor, Tensor, Tensor] | tuple[()] = ()
 
     def tensors(self) -> tuple[Tensor, ...]:
         return () if self.directions is None else (self.directions,)
@@ -60,57 +61,74 @@ class FeatureMap:
         return F.pad(self.directions, (0, fill)).contiguous(), F.pad(self.directions.new_ones(self.directions.shape[1]), (0, fill))
 
 
+Network = tuple[Tensor, Tensor, Tensor, Tensor] | tuple[None, None, None, None]
+
+
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap) -> Tensor | None:
     """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)), with gradients of q, k and v; None where torch has to do it."""
-    if q.shape[-1] % LANES or not _plain(*phi.tensors()) or not _plain(q, k, v, dtypes=WIDENED) or not _alike(q, k, v):
+    if q.shape[-1] % LANES or not _plain(*phi.tensors(), *phi.network) or not _plain(q, k, v, dtypes=WIDENED) or not _alike(q, k, v):
         return None
     if torch.is_grad_enabled() and any(t.requires_grad for t in phi.tensors()):
         return None
     dtype, (q, k, v) = v.dtype, (t.float() for t in (q, k, v))
-    if phi.network:
-        seen = perceive(q, k, *phi.network)
-        if seen is None:
-            return None
-        q, k = seen
     directions, keep = phi.padded(q)
     if torch.is_grad_enabled():
-        return _Linear.apply(q, k, v, directions, keep, phi).to(dtype)  # pyright: ignore[reportAttributeAccessIssue]
-    out = _linear(q, k, v, None, directions, keep, phi)
+        return _Linear.apply(q, k, v, directions, keep, phi, *phi.network).to(dtype)  # pyright: ignore[reportAttributeAccessIssue]
+    out = _linear(q, k, v, None, directions, keep, phi, _turned(*phi.network))
     return None if out is None else out.to(dtype)
 
 
 def _linear(
-    q: Tensor, k: Tensor, v: Tensor, summaries: Tensor | None, directions: Tensor | None, keep: Tensor, phi: FeatureMap
+    q: Tensor, k: Tensor, v: Tensor, summaries: Tensor | None, directions: Tensor | None, keep: Tensor, phi: FeatureMap, network: Network
 ) -> Tensor | None:
     pointers = _pointer(summaries), _pointer(directions), keep.data_ptr()
-    return _call("linear_attention", (q, k, v), (_like(q),), q.shape, keep.numel(), *pointers, *phi.numbers())
+    return _call("linear_attention", (q, k, v), (_like(q),), q.shape, keep.numel(), *pointers, *phi.numbers(), *map(_pointer, network))
+
+
+def _turned(*network: Tensor) -> Network:
+    """A network's weights as C wants them, with a row for what goes in."""
+    if not network:
+        return None, None, None, None
+    first, bias, second, shift = network
+    return first.t().contiguous(), bias.contiguous(), second.t().contiguous(), shift.contiguous()
 
 
 class _Linear(torch.autograd.Function):
     """Keeps q, k, v and the output, which the layer after it keeps anyway, and what many keys add up to. Features are made again."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, directions: Tensor | None, keep: Tensor, phi: FeatureMap) -> Tensor:
-        m = keep.numel()
-        summaries = q.new_empty(*q.shape[:2], m * q.shape[3] + m + 1) if q.shape[2] > 4 * m else None
-        out = _linear(q, k, v, summaries, directions, keep, phi)
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, directions: Tensor | None, keep: Tensor, phi: FeatureMap, *network: Tensor
+    ) -> Tensor:
+        m, given = keep.numel(), _turned(*network)
+        many = q.shape[2] > (m if network else 4 * m)  # features of a network take longer to make again
+        summaries = q.new_empty(*q.shape[:2], m * q.shape[3] + m + 1) if many else None
+        out = _linear(q, k, v, summaries, directions, keep, phi, given)
         if out is None:
             raise MemoryError("no memory for attention")
-        ctx.save_for_backward(q, k, v, out, summaries, directions, keep)
-        ctx.phi = phi
+        ctx.save_for_backward(q, k, v, out, summaries, directions, keep, *given)
+        ctx.numbers = phi.numbers()
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        q, k, v, out, summaries, directions, keep = ctx.saved_tensors
+        q, k, v, out, summaries, directions, keep, *network = ctx.saved_tensors
         turned = None if directions is None else directions.t().contiguous()
         made = _side_by_side(q)
+        first, _, second, _ = network
+        sizes = [] if first is None else [t.numel() for t in network]
+        learned = q.new_empty(*q.shape[:2], sum(sizes))
+        back = (None, None) if first is None else (first.t().contiguous(), second.t().contiguous())
         pointers = _pointer(summaries), _pointer(turned), _pointer(directions), keep.data_ptr()
         given = (q, k, v, out, grads[0])
-        if _call("linear_attention_backward", given, made, q.shape, keep.numel(), *pointers, *ctx.phi.numbers()) is None:
+        options = *pointers, *ctx.numbers, *map(_pointer, (*network, *back, learned))
+        if _call("linear_attention_backward", given, made, q.shape, keep.numel(), *options) is None:
             raise MemoryError("no memory for the gradient of attention")
-        return *made, None, None, None
+        if first is None:
+            return *made, None, None, None
+        dfirst, dbias, dsecond, dshift = learned.sum((0, 1)).split(sizes)
+        return *made, None, None, None, dfirst.view_as(first).t(), dbias, dsecond.view_as(second).t(), dshift
 
 
 def _pointer(x: Tensor | None) -> int | None:
@@ -361,43 +379,6 @@ class _Nystrom(torch.autograd.Function):
         if _call("nystrom_backward", (q, k, v, grads[0]), made, q.shape, *ctx.sizes, *_filter(padded)) is None:
             raise MemoryError("no memory for the gradient of attention")
         return *made[:3], None if filters is None else dfilters.sum(0), None, None
-
-
-def perceive(q: Tensor, k: Tensor, first: Tensor, bias: Tensor, second: Tensor, shift: Tensor) -> tuple[Tensor, Tensor] | None:
-    """softplus(second relu(first x + bias) + shift) of q and of k (B, H, N, K), with gradients; None where torch has to do it."""
-    weights = first, bias, second, shift
-    fits = q.shape[-1] % LANES == 0 and len(bias) % LANES == 0 and len(shift) == q.shape[-1]
-    if not fits or not _plain(q, k, *weights):
-        return None
-    return _Perceive.apply(q, k, *weights)  # pyright: ignore[reportReturnType]
-
-
-class _Perceive(torch.autograd.Function):
-    """Keeps q, k and what comes out, no hidden unit."""
-
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, first: Tensor, bias: Tensor, second: Tensor, shift: Tensor) -> tuple[Tensor, ...]:
-        given = first.t().contiguous(), bias.contiguous(), second.t().contiguous(), shift.contiguous()
-        made = [_call("perceive", (x,), (_like(x),), x.shape, len(bias), *map(_pointer, given)) for x in (q, k)]
-        if any(out is None for out in made):
-            raise MemoryError("no memory for features")
-        ctx.save_for_backward(q, k, *made, *given)
-        return tuple(made)  # pyright: ignore[reportReturnType]
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        q, k, out_q, out_k, first, bias, second, shift = ctx.saved_tensors
-        given = first, bias, second, shift, first.t().contiguous(), second.t().contiguous()
-        sizes = [t.numel() for t in given[:4]]
-        weights = q.new_empty(2, len(q), sum(sizes))
-        made = (_side_by_side(q) if q.shape == k.shape else (_like(q), _like(k)))[:2]
-        for x, out, grad, dx, room in zip((q, k), (out_q, out_k), grads, made, weights, strict=True):
-            pointers = map(_pointer, (*given, room))
-            if _call("perceive_backward", (x, out, grad), (dx,), x.shape, len(bias), *pointers) is None:
-                raise MemoryError("no memory for the gradient of features")
-        dfirst, dbias, dsecond, dshift = weights.sum((0, 1)).split(sizes)
-        return *made, dfirst.view_as(first).t(), dbias, dsecond.view_as(second).t(), dshift
 
 
 def _alike(*tensors: Tensor) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 HERE = Path(__file__).parent
-SOURCES = [HERE / name for name in ("along.c", "exact.c", "fourier.c", "linear.c", "local.c", "nystrom.c", "perceive.c", "rotate.c")]
+SOURCES = [HERE / name for name in ("along.c", "exact.c", "fourier.c", "linear.c", "local.c", "nystrom.c", "rotate.c")]
 # -ffast-math would undo the rounding that exp is made of
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared"]
 
@@ -37,22 +37,20 @@ def library() -> ctypes.CDLL | None:
     built.unfold.argtypes = [pointer] * 2 + [ctypes.c_long] * 3
     built.exact.argtypes = [pointer] * 4 + sizes + [pointer]
     built.exact_backward.argtypes = [pointer] * 8 + sizes + [pointer]
-    features = [pointer, pointer, whole, real, real, real, real]
+    features = [pointer, pointer, whole, real, real, real, real] + [pointer] * 4
     built.linear_attention.argtypes = [pointer] * 4 + sizes + [pointer, *features]
-    built.linear_attention_backward.argtypes = [pointer] * 8 + sizes + [pointer, pointer, *features]
+    built.linear_attention_backward.argtypes = [pointer] * 8 + sizes + [pointer, pointer, *features] + [pointer] * 3
     built.local.argtypes = [pointer] * 3 + sizes + [pointer, whole, whole]
     built.local_filters.argtypes = [pointer] * 3 + sizes + [whole, whole]
     built.nystrom.argtypes = [pointer] * 4 + sizes + [whole, pointer, whole]
     built.nystrom_backward.argtypes = [pointer] * 8 + sizes + [whole, pointer, whole]
-    built.perceive.argtypes = [pointer] * 2 + sizes + [pointer] * 4
-    built.perceive_backward.argtypes = [pointer] * 4 + sizes + [pointer] * 7
     built.rotate.argtypes = [pointer] * 2 + sizes + [pointer, real]
     return built
 
 
 def _compiled(compiler: str) -> Path:
     """Known by its content: sources, flags and the processor it was tuned for."""
-    text = [path.read_text() for path in (*SOURCES, HERE / "small.h")]
+    text = [path.read_text() for path in (*SOURCES, *sorted(HERE.glob("*.h")))]
     content = (text, compiler, FLAGS, platform.machine(), _processor())
     name = f"attention-{hashlib.sha256(repr(content).encode()).hexdigest()[:16]}.so"
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "vix" / "native"

@@ -18,7 +18,9 @@ int local(const float *base, const float *v, float *out, const long *strides, lo
         const float *bi = base + i * sb[0] + j * sb[1], *vi = v + i * sv[0] + j * sv[1], *f = filters + j * d;
         float *oi = out + i * so[0] + j * so[1];
         for (int t = 0; t < front; t++) memcpy(oi + t * so[2], bi + t * sb[2], sizeof(float) * d);
-        for (int y = 0; y < height; y++)
+        for (int y = 0; y < height; y++) {
+            if (y + 1 < height) fetch(bi + (front + (y + 1L) * width) * sb[2], sb[2], width, d);
+            if (y + half + 1 < height) fetch(vi + (front + (y + half + 1L) * width) * sv[2], sv[2], width, d);
             for (int x = 0; x < width; x++) {
                 const int t = front + y * width + x;
                 int top, bottom, left, right;
@@ -36,6 +38,7 @@ int local(const float *base, const float *v, float *out, const long *strides, lo
                     store(oi + t * so[2] + c + W, s1);
                 }
             }
+        }
     }
     return 0;
 }
