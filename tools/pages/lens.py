@@ -11,7 +11,7 @@ from vixformer.results.statistics import Difference, paired
 
 TITLES = {
     "cifar10": "CIFAR-10, patches of 4",
-    "tiny-imagenet": "Tiny ImageNet, patches of 8",
+    "tiny-imagenet": "Tiny ImageNet, patches of 4",
     "fashion-mnist": "Fashion-MNIST, patches of 4",
     "pixels": "CIFAR-10, a token a pixel",
     "parts": "What its parts bring: CIFAR-10 again, `lens` with one thing changed",
