@@ -24,8 +24,8 @@ OURS = ("prism", "lens")
 def page() -> str:
     parts = [
         "# Lens and Prism beside other attention",
-        "One ViT (width 64, depth 4, 4 heads, rotary positions), one budget, the same seeds and splits, and all but Hedgehog's rows, "
-        "`conv-5` and `learned-positions` with the parameters of `prism` within 2 %. *prism minus it* and *lens minus it* are mean "
+        "One ViT (width 64, depth 4, 4 heads, rotary positions), one budget, the same seeds and splits, and the "
+        "parameters of `prism` within 2 %. *prism minus it* and *lens minus it* are mean "
         "differences over the seeds that both have, with their paired 95 % intervals; where that leaves out zero the difference is more "
         "than noise. Times are of one training step and one inference, in turn, to exact attention.",
         _record(),
