@@ -14,10 +14,8 @@ TITLES = {
     "tiny-imagenet": "Tiny ImageNet, patches of 4",
     "fashion-mnist": "Fashion-MNIST, patches of 4",
     "pixels": "CIFAR-10, a token a pixel",
-    "parts": "What its parts bring: CIFAR-10 again, `lens` with one thing changed",
+    "parts": "What the parts bring: a quarter of CIFAR-10, one thing changed at a time",
 }
-
-
 OURS = ("prism", "lens")
 
 
@@ -38,14 +36,21 @@ def page() -> str:
             parts += [f"## {TITLES[where]}", "Not run yet."]
             continue
         columns: list[Column] = [
+            *([("attention", _attention)] if where == "parts" else []),
             ("top-1", ours("test_top1")), ("seeds", count), *((f"{one} minus it", _minus(base, one)) for one in ours_here),
             ("parameters", ours("parameters", 0)),
             ("step, to exact", ratio("step_ms", "exact")), ("inference, to exact", ratio("inference_ms", "exact")),
         ]  # fmt: skip
         short = " ".join(_short(base, one, names) for one in ours_here)
         parts += [f"## {TITLES[where]}", settings(names), f"**In short:** {short}", table(names, columns)]
-        parts += [f"`vix compare 'lens/{where}/*' --seeds {len(RUNS[base + ours_here[0]])} --against {base}{ours_here[0]} --jobs 2`"]
+        seeds = len(RUNS[base + ours_here[0]])
+        hours = seeds * sum(min(run.summary["seconds_in_all"] for run in RUNS[name]) for name in names) / 2 / 3600
+        parts += [f"`vix compare 'lens/{where}/*' --seeds {seeds} --against {base}{ours_here[0]} --jobs 2`, about {hours:.1f} hours."]
     return "\n\n".join(parts)
+
+
+def _attention(name: str, _: dict[str, str]) -> str:
+    return f"`{RUNS[name][0].recipe['model']['attention']}`"
 
 
 def _seeds(name: str) -> dict[int, float]:
