@@ -63,7 +63,9 @@ for _name, _values in CIFAR_KERNELS.items():
 add_space("hybrid/layouts", lambda: space_from_dict({"model.attention": layouts()}))
 add_space(
     "lens/features",
-    lambda: space_from_dict({"layers": ["prism", "lens", *(f"performer(kernel=relu, features={m}, conv=3)" for m in (8, 16, 32, 64, 128))]}),
+    lambda: space_from_dict(
+        {"layers": ["prism", "lens", *(f"performer(kernel=relu, features={m}, conv=3)" for m in (8, 16, 32, 64, 128))]}
+    ),
 )
 add_space(
     "layers",
