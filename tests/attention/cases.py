@@ -41,6 +41,8 @@ VARIANTS = [
     "lens(learn=power, power=2)",
     "lens(learn=gate)",
     "prism(conv=none)",
+    "prism(end=relu)",
+    "prism(end=elu, conv=none)",
     "hedgehog(conv=3)",
     "softmax(conv=3)",
     "mlp(hidden=20)",

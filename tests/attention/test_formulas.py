@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -246,12 +247,20 @@ def test_the_map_of_lens_shows_what_its_features_saw() -> None:
 
 
 @torch.no_grad()
-def test_prism() -> None:
-    c = core("prism")
+@pytest.mark.parametrize(
+    ("end", "positive"),
+    [
+        ("softplus", lambda y: torch.log1p(torch.exp(y))),
+        ("relu", lambda y: y.clamp(min=0)),
+        ("elu", lambda y: torch.where(y > 0, y + 1, torch.exp(y))),
+    ],
+)
+def test_prism(end: str, positive: Callable[[Tensor], Tensor]) -> None:
+    c = core(f"prism(end={end})")
     q, k = tokens(), tokens().flip(2)
 
     def phi(x: Tensor) -> Tensor:
-        return torch.log1p(torch.exp(c.second(F.relu(F.linear(x * K**-0.25, c.first.weight, c.first.bias))))) + 1e-3
+        return positive(c.second(F.relu(F.linear(x * K**-0.25, c.first.weight, c.first.bias)))) + 1e-3
 
     assert distance(c.attention_map(q, k), weights_of(phi(q), phi(k))) <= 1e-5
 

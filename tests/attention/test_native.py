@@ -64,7 +64,7 @@ def test_the_gradients_of_nystrom_are_those_of_the_reference(n: int, options: st
 
 
 @compiler
-@pytest.mark.parametrize("word", ["softmax", "performer(features=16)", "nystrom(landmarks=16)", "linformer(rank=16)", "lens"])
+@pytest.mark.parametrize("word", ["softmax", "performer(features=16)", "nystrom(landmarks=16)", "linformer(rank=16)", "lens", "prism"])
 def test_gradients_are_written_where_the_layer_before_wants_them(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Side by side: nothing is put there once more, and they are those that torch's own split would pass on."""
     attention: Any = create_attention(word, dim=64, num_heads=2, num_tokens=25)
@@ -95,7 +95,7 @@ def test_linformer_and_its_gradients(share: str, n: int, rank: int) -> None:
 
 
 @compiler
-@pytest.mark.parametrize("word", ["softmax", "lens", "nystrom(landmarks=16)"])
+@pytest.mark.parametrize("word", ["softmax", "lens", "prism", "nystrom(landmarks=16)"])
 @pytest.mark.parametrize("width", [8, 16, 24, 20])
 def test_rotary_positions_turn_q_and_k_and_their_gradients_back(word: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     attention: Any = create_attention(word, dim=2 * width, num_heads=2, num_tokens=1 + 35)
@@ -225,7 +225,9 @@ def test_training_takes_the_compiled_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @compiler
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("word", ["lens", "performer(kernel=relu, features=16, conv=3)", "performer(features=16)", "softmax(conv=3)"])
+@pytest.mark.parametrize(
+    "word", ["lens", "prism", "performer(kernel=relu, features=16, conv=3)", "performer(features=16)", "softmax(conv=3)"]
+)
 def test_low_precision_is_widened_and_not_left_to_torch(word: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     called, plain = [], native._call
     monkeypatch.setattr(native, "_call", lambda name, *args: (called.append(name), plain(name, *args))[1])

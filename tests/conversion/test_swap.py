@@ -221,6 +221,17 @@ def test_mechanisms_of_one_kind_keep_what_is_of_one_shape() -> None:
     assert report.layers[0].dropped == ()
 
 
+@pytest.mark.parametrize(("fewer", "more"), [(4, 20), (20, 4)])
+def test_another_number_of_features_keeps_those_there_are(fewer: int, more: int) -> None:
+    model: Any = create_model("vit", depth=1, embed_dim=32, num_heads=2, attention=f"performer(kernel=relu, features={fewer}, bias=true)")
+    other, _ = convert(model, f"performer(kernel=relu, features={more}, bias=true)")
+    old, new = (m.blocks[0].attn.core for m in (model, other))
+    rows = min(fewer, more)
+    assert torch.equal(new.projection[:rows], old.projection[:rows])
+    assert torch.equal(new.bias[:rows], old.bias[:rows])
+    assert (new.projection[rows:].norm(dim=1) > 0).all()
+
+
 def test_random_features_depend_on_the_seed_and_the_layer_alone() -> None:
     model = small("vit", depth=3)
     layers = expanded(model, "performer(features=8)")

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from vixformer import list_recipes, load_recipe
 from vixformer.config import read_recipe
 from vixformer.data.base import DataSet, Images
-from vixformer.recipes.lens import PARENT, PARENTS, SETTINGS
+from vixformer.recipes.lens import EPOCH, SETTINGS
 from vixformer.training.optim import learning_rate, make_optimizer
 
 REPORTED = Path(__file__).parents[2] / "docs/results/reported"
@@ -86,7 +86,7 @@ def test_rivals_of_prism_have_its_parameters_budget_and_data(where: str) -> None
         parent = 0 if recipe.train.weights is None else load_recipe(recipe.train.weights).train.epochs
         assert recipe.data == ours.data
         assert recipe.train.batch_size == ours.train.batch_size
-        assert recipe.train.epochs + parent == (PARENT if name in PARENTS else ours.train.epochs)
+        assert recipe.train.epochs + recipe.train.distill / EPOCH + parent == ours.train.epochs
     assert {name: size for name, size in sizes.items() if abs(size / sizes["prism"] - 1) > 0.02} == {}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tools.pages.tables import RUNS, Cell, Column, count, ours, ratio, settings, table
 from vixformer.measure.machine import in_words
-from vixformer.recipes.lens import PARENTS, SETTINGS
+from vixformer.recipes.lens import SETTINGS
 from vixformer.results.statistics import Difference, paired
 
 TITLES = {
@@ -14,7 +14,7 @@ TITLES = {
     "tiny-imagenet": "Tiny ImageNet, patches of 4",
     "fashion-mnist": "Fashion-MNIST, patches of 4",
     "pixels": "CIFAR-10, a token a pixel",
-    "parts": "What the parts bring: a quarter of CIFAR-10, one thing changed at a time",
+    "parts": "What the parts bring: other features, positions and starts on a quarter of CIFAR-10",
 }
 OURS = ("prism", "lens")
 
@@ -30,7 +30,7 @@ def page() -> str:
     ]
     for where, setting in SETTINGS.items():
         base = f"lens/{where}/"
-        names = [base + name for name in setting.names if base + name in RUNS and name not in PARENTS]
+        names = [base + name for name in setting.names if base + name in RUNS]
         ours_here = [name for name in OURS if base + name in names]
         if not ours_here:
             parts += [f"## {TITLES[where]}", "Not run yet."]

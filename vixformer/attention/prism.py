@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -13,16 +15,22 @@ from vixformer.attention.base import Shape
 from vixformer.attention.linear import LinearCore
 
 EPS = 1e-3
+ENDS: dict[str, Callable[[Tensor], Tensor]] = {"softplus": F.softplus, "relu": F.relu, "elu": lambda y: F.elu(y) + 1.0}
 
 
 class Prism(LinearCore, name="prism"):
-    """phi(x) = softplus(W2 ReLU(W1 x / K^(1/4) + b1) + b2) + 1e-3, one network of K hidden units for q, k and all heads of a layer."""
+    """phi(x) = softplus(W2 ReLU(W1 x / K^(1/4) + b1) + b2) + 1e-3, one network of K hidden units for q, k and all heads of a layer.
+
+    That is the MLP kernel of "Optimizing Image Classification on CIFAR-10 with Transformer Architectures" (`performer(kernel=mlp)`) with
+    half its hidden units, in C, and a convolution of v. `end` is what makes features positive; in C it is softplus.
+    """
 
     mask = "exact"
 
     @dataclass(frozen=True, kw_only=True)
     class Config(LinearCore.Config):
         conv: int | None = 3
+        end: Literal["softplus", "relu", "elu"] = "softplus"
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
@@ -33,10 +41,10 @@ class Prism(LinearCore, name="prism"):
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
         first, bias, second, shift = (t.to(x.dtype) for t in self.network())
-        return F.softplus(F.linear(F.relu(F.linear(x, first, bias)), second, shift)) + EPS
+        return ENDS[self.config.end](F.linear(F.relu(F.linear(x, first, bias)), second, shift)) + EPS
 
-    def native_map(self) -> native.FeatureMap:
-        return native.FeatureMap(None, 1.0, False, 0.0, EPS, 0.0, self.network())
+    def native_map(self) -> native.FeatureMap | None:
+        return native.FeatureMap(None, 1.0, False, 0.0, EPS, 0.0, self.network()) if self.config.end == "softplus" else None
 
     @property
     def width(self) -> int:

@@ -153,8 +153,8 @@ def _show_conversion(summary: dict[str, Any]) -> None:
     stages: list[dict[str, Any]] = [*found["stages"]]
     if summary["epochs"]:
         stages.append(
-            {"stage": f"fine-tuned, epoch {summary['best_epoch']} of {summary['epochs']}", "seconds": summary["train_seconds"],
-             "val_top1": summary["val_top1"], "test_top1": summary["test_top1"]}
+            {"stage": f"fine-tuned, epoch {summary['best_epoch']} of {summary['epochs']}",
+             "seconds": summary["epochs"] * summary["seconds_an_epoch"], "val_top1": summary["val_top1"], "test_top1": summary["test_top1"]}
         )  # fmt: skip
     said: dict[str, str] = {"parent": "as it was", "converted": "converted", "distilled": "taught by the old layers"}
     rows = [

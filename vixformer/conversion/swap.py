@@ -202,12 +202,17 @@ def _shared(cores: Sequence[nn.Module], changed: Sequence[int]) -> set[int]:
 
 @torch.no_grad()
 def _copy_alike(old: nn.Module, new: nn.Module) -> None:
-    """Between mechanisms of one kind, what is of one shape."""
+    """Between mechanisms of one kind, what is of one shape; between Performers that differ in their number of features, the features."""
     if type(old) is type(new):
         given = dict(old.named_parameters())
         for name, p in new.named_parameters():
             if name in given and given[name].shape == p.shape:
                 p.copy_(given[name])
+    if isinstance(old, Performer) and isinstance(new, Performer) and old.config == replace(new.config, features=old.config.features):
+        for mine, theirs in ((new.projection, old.projection), (new.bias, old.bias)):
+            if mine is not None and theirs is not None:
+                rows = min(len(mine), len(theirs))
+                mine[:rows] = theirs[:rows]
 
 
 def _report(i: int, old: Attention | Mixing, new: Attention | Mixing, taken: set[int]) -> LayerReport:

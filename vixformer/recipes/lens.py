@@ -1,8 +1,9 @@
 """lens/*: linear attention of our own, `lens` and `prism`, beside Performers, learned kernels and exact attention; and the record.
 
-`lens/SETTING/NAME`: one ViT of width 64, depth 4 and 4 heads with rotary positions, and one budget a setting. `RIVALS` are what others
-have, `PARTS` are ours, and what they are made of, with one thing changed, `STARTED` is trained from another model; all have the parameters
-of `prism` within 2 %. `lens/record` is as accurate as linear attention alone and at most 2 million weights could be made on two cores.
+`lens/SETTING/NAME`: one ViT of width 64, depth 4 and 4 heads with rotary positions, one learning rate and one budget a setting. `RIVALS`
+are what others have; `PARTS` are `prism` and `lens` with one thing changed, and other features beside the same convolution; `STARTED` is
+trained from another model, whose epochs count; all have the parameters of `prism` within 2 %. `lens/record` is as accurate as linear
+attention alone and at most 2 million weights could be made on two cores.
 """
 
 from __future__ import annotations
@@ -26,11 +27,15 @@ RIVALS = {
 PARTS = {
     "prism": "prism",
     "prism-no-conv": "prism(conv=none)",
+    "conv-5": "prism(conv=5)",
     "wider": "performer(kernel=mlp, conv=3)",
+    "end-relu": "prism(end=relu)",
+    "end-elu": "prism(end=elu)",
+    "learned-positions": "prism",
+    "no-positions": "prism",
     "lens": "lens",
     "no-conv": "lens(conv=none)",
     "exact-conv": "softmax(conv=3)",
-    "conv-5": "lens(conv=5)",
     "power-2": "lens(power=2)",
     "random": "performer(kernel=relu, features=64, conv=3)",
     "learned-directions": "performer(kernel=relu, features=32, learned=true, conv=3)",
@@ -38,6 +43,7 @@ PARTS = {
     "focused": "focused",
     "cosine": "cosine(conv=3)",
     "softmax-features": "performer(features=64, conv=3)",
+    "exp": "performer(kernel=exp, features=none, conv=3)",
     "temperature": "performer(kernel=exp, features=none, norm=true, conv=3)",
     "polynomial": "performer(kernel=taylor, conv=3)",
     "prototypes": "performer(kernel=prototypes, features=16, conv=3)",
@@ -46,26 +52,23 @@ PARTS = {
     "gate": "lens(learn=gate)",
     "look-conv": "lens(look=conv)",
     "look-graph": "lens(look=graph)",
-    "learned-positions": "lens",
-    "no-positions": "lens",
 }
 LEARNED = tuple(f"{name}-learned" for name in ("exact", "performer-relu", "performer-exp", "performer-softmax"))
-"""Rivals with learned positions, in case rotary ones suit them less."""
+"""Rivals with learned positions, and features that are drawn once, in case rotary positions and drawing anew hold them back."""
 NARROW = {
-    **dict.fromkeys(("prism", "prism-no-conv", "wider", "mlp", "mixture", "conv-5", "learned-directions", "prototypes", "look-conv"), 120),
-    **dict.fromkeys(("learned-positions", *LEARNED), 120),
-    "both-signs": 112,
+    **dict.fromkeys(("prism", "prism-no-conv", "wider", "end-relu", "end-elu", "no-positions", "warm-start"), 120),
+    **dict.fromkeys(("mlp", "mixture", "learned-directions", "prototypes", "look-conv", *LEARNED), 120),
+    **dict.fromkeys(("conv-5", "learned-positions", "both-signs"), 112),
 }
 """Units of the MLP where 128 beside what else they learn would be more weights than the others have."""
 POSITIONS = {"learned-positions": "learned", "no-positions": "none", **dict.fromkeys(LEARNED, "learned")}
-STARTED = {
-    "warm-start": ("exact-parent", "lens", 200),
-    "grown": ("random-16-parent", "performer(kernel=relu, features=64, conv=3)", 0),
-}
-"""From a softmax twin, taught for so many steps; from a model with a quarter of the features."""
-PARENTS = {"exact-parent": "softmax", "random-16-parent": "performer(kernel=relu, features=16, conv=3)"}
+PARENTS = {"exact": "softmax", "random-16": "performer(kernel=relu, features=16, conv=3)"}
+STARTED = {"warm-start": ("exact", "prism", 1), "grown": ("random-16", "performer(kernel=relu, features=64, conv=3)", 0)}
+"""From a softmax twin, whose layers teach it for so many epochs; from a model with a quarter of the features, which it keeps."""
 PARENT = 2
 """Epochs that a model which starts from another leaves to that one."""
+EPOCH = 11_250 // 128
+"""Steps of one, where a quarter of CIFAR-10 less what validates is trained on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,20 +82,20 @@ class Setting:
 
 CIFAR10 = Data(name="cifar10", crop=4, flip=True)
 SETTINGS = {
-    "cifar10": Setting(data=CIFAR10, epochs=5, names=(*Setting.names, "no-conv", *LEARNED)),
+    "cifar10": Setting(data=CIFAR10, epochs=5, names=(*Setting.names, "random", "wider", "no-conv", *LEARNED)),
     "tiny-imagenet": Setting(data=Data(name="tiny-imagenet", crop=8, flip=True), epochs=5, batch=32),
     "fashion-mnist": Setting(data=Data(name="fashion-mnist", fraction=0.25, crop=2, flip=True), epochs=4),
     "pixels": Setting(data=replace(CIFAR10, fraction=0.04, test_fraction=0.2), epochs=6, patch=1, batch=32),
-    "parts": Setting(data=replace(CIFAR10, fraction=0.25), epochs=5, names=("exact", *PARTS, *PARENTS, *STARTED)),
+    "parts": Setting(data=replace(CIFAR10, fraction=0.25), epochs=5, names=("exact", *PARTS, *STARTED)),
 }
 
 
-def rival(setting: Setting, name: str) -> Recipe:
+def rival(setting: Setting, name: str, attention: str) -> Recipe:
     """Command: `vix compare 'lens/cifar10/*' --seeds 5` (and the others); `vix train lens/cifar10/lens` for one."""
     return Recipe(
         data=setting.data,
         model=ViT.Config(
-            attention=(RIVALS | PARTS | PARENTS)[name.removesuffix("-learned")],
+            attention=attention,
             patch_size=setting.patch,
             embed_dim=64,
             depth=4,
@@ -103,18 +106,24 @@ def rival(setting: Setting, name: str) -> Recipe:
             pos=POSITIONS.get(name, "rope2d"),
         ),
         train=Train(
-            epochs=PARENT if name in PARENTS else setting.epochs, batch_size=setting.batch, optimizer="adamw", lr=2e-3, weight_decay=0.05,
-            schedule="cosine", warmup=1.0, clip=1.0,
+            epochs=setting.epochs, batch_size=setting.batch, optimizer="adamw", lr=2e-3, weight_decay=0.05,
+            schedule="cosine", warmup=1.0, clip=1.0, redraw_every=None if name in LEARNED else 1000,
         ),
     )  # fmt: skip
 
 
+def parent(name: str, of: str) -> Recipe:
+    """Trained before what starts from it, and as wide."""
+    recipe = rival(SETTINGS["parts"], of, PARENTS[name])
+    return replace(recipe, train=replace(recipe.train, epochs=PARENT))
+
+
 def started(setting: Setting, name: str) -> Recipe:
-    """Command: `vix compare lens/parts/lens lens/parts/warm-start --seeds 5`, which trains the parent of every seed first."""
-    parent, attention, steps = STARTED[name]
-    recipe = rival(setting, "lens")
-    train = replace(recipe.train, epochs=setting.epochs - PARENT, weights=f"lens/parts/{parent}", distill=steps)
-    return replace(recipe, model=replace(recipe.model, attention=attention), train=train)
+    """Command: `vix compare lens/parts/prism lens/parts/warm-start --seeds 3`, which trains the parent of every seed first."""
+    given, attention, taught = STARTED[name]
+    recipe = rival(setting, name, attention)
+    epochs = setting.epochs - PARENT - taught
+    return replace(recipe, train=replace(recipe.train, epochs=epochs, weights=f"lens/parents/{given}", distill=taught * EPOCH))
 
 
 def record() -> Recipe:
@@ -135,5 +144,10 @@ def record() -> Recipe:
 
 for _where, _setting in SETTINGS.items():
     for _name in _setting.names:
-        add(f"lens/{_where}/{_name}", partial(started if _name in STARTED else rival, _setting, _name))
+        if _name in STARTED:
+            add(f"lens/{_where}/{_name}", partial(started, _setting, _name))
+        else:
+            add(f"lens/{_where}/{_name}", partial(rival, _setting, _name, (RIVALS | PARTS)[_name.removesuffix("-learned")]))
+for _name, (_parent, _, _) in STARTED.items():
+    add(f"lens/parents/{_parent}", partial(parent, _parent, _name))
 add("lens/record", record)

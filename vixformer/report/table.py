@@ -62,7 +62,7 @@ def columns(groups: Sequence[Group]) -> list[Column]:
         Column("top-1 %", "of the test images, at the epoch that validation chose", _mean("test_top1"), _fixed(2), _sd("test_top1")),
         Column("top-5 %", "of the test images", _mean("test_top5"), _fixed(2), _sd("test_top5")),
         Column("parameters", "all of them", lambda g: g.first["parameters"], _fixed(0)),
-        Column("train s", "all epochs, without evaluation", _mean("train_seconds"), _fixed(0), _sd("train_seconds")),
+        Column("train s", "all epochs and teaching, without evaluation", _mean("train_seconds"), _fixed(0), _sd("train_seconds")),
         Column("inference ms", "a batch, least of the calls of a run", _mean("inference_ms_min"), _fixed(1), _sd("inference_ms_min")),
         Column("memory MiB", "peak of a training step", _mean("peak_train_mb"), _fixed(0), _sd("peak_train_mb")),
         Column("x train", "train s, to exact attention", relative("train_seconds"), _fixed(2)),

@@ -13,7 +13,8 @@ from vixformer.training.state import State
 def summarise(recipe: Recipe, parts: Parts, state: State, scores: Scores, chosen: dict[str, Any]) -> dict[str, Any]:
     """`scores` are of the test set, `chosen` is the record of the epoch that validation chose."""
     history = state.history
-    train_seconds = sum(r["seconds"] for r in history)
+    seconds = sum(r["seconds"] for r in history)
+    taught = 0.0 if state.conversion is None else sum(stage.get("seconds", 0.0) for stage in state.conversion["stages"])
     summary: dict[str, Any] = {
         "attention": state.model.attention_expression(),
         "data": recipe.data.name,
@@ -24,10 +25,10 @@ def summarise(recipe: Recipe, parts: Parts, state: State, scores: Scores, chosen
         "best_epoch": chosen["best_epoch"],
         "monitor": recipe.train.monitor,
         "stopped_early": len(history) < recipe.train.epochs,
-        "train_seconds": train_seconds,
-        "seconds_an_epoch": train_seconds / max(len(history), 1),
-        "ms_a_step": 1e3 * train_seconds / max(state.steps, 1),
-        "seconds_in_all": train_seconds + sum(r["evaluation_seconds"] for r in history),
+        "train_seconds": taught + seconds,
+        "seconds_an_epoch": seconds / max(len(history), 1),
+        "ms_a_step": 1e3 * seconds / max(state.steps, 1),
+        "seconds_in_all": taught + seconds + sum(r["evaluation_seconds"] for r in history),
         **{f"val_{k}": chosen.get(f"val_{k}") for k in ("loss", "top1", "top5")},
         **prefixed("test", scores),
         "per_class": scores.per_class(parts.classes),
