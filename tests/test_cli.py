@@ -110,6 +110,12 @@ def test_show(capsys: pytest.CaptureFixture[str]) -> None:
     assert "12 x" not in run(capsys, "show", "vit-tiny", "--depth", "1")
 
 
+def test_show_takes_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+    exact = run(capsys, "show", "quick/exact")
+    assert "72,074 parameters" in exact
+    assert run(capsys, "show", "quick/nystrom", "--attention", "softmax") == exact.replace("quick/exact", "quick/nystrom")
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

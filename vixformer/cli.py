@@ -59,7 +59,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "data": ("data.data", "list | get NAME | check NAME [--root DIR]", "what is known and what is here, download, verify"),
     "models": ("look.models", "", "list the models, with their size for one image"),
     "attentions": ("look.attentions", "", "list the words of the layout language, with their options"),
-    "show": ("look.show", "MODEL [OPTIONS]", "what a model costs, layer by layer"),
+    "show": ("look.show", "MODEL|RECIPE [OPTIONS]", "what a model costs, layer by layer"),
     "overview": ("look.overview", "", "build a model of every mechanism; table of tokens, parameters, multiply-adds and milliseconds"),
 }
 """The function in commands/ that each one calls, what it takes, and what it does. It is imported when it is called, so that help comes at
