@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
-from tools.pages import fast_attention, hybrid
+from tools.pages import fast_attention, hybrid, lens
 from tools.pages.__main__ import pages
 from tools.pages.tables import RUNS, TIMES, settings
 from tools.runs import RESULTS, Kept, kept_runs
@@ -18,6 +18,7 @@ def test_pages_are_what_the_runs_give() -> None:
     """`make results` changes nothing: neither page nor run was edited by hand."""
     for name, text in pages().items():
         assert (RESULTS / name).read_text() == text, name
+    assert lens.overview() in (RESULTS.parent / "lens.md").read_text()
 
 
 def test_kept_runs_are_of_recipes_we_have() -> None:

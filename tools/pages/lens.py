@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable
 
 from tools.pages.tables import RUNS, Cell, Column, count, ours, ratio, settings, table
@@ -53,6 +54,27 @@ def page() -> str:
         hours = seeds * sum(min(run.summary["seconds_in_all"] for run in RUNS[name]) for name in names) / 2 / 3600
         parts += [f"`vix compare 'lens/{where}/*' --seeds {seeds} --against {base}{ours_here[0]} --jobs 2`, about {hours:.1f} hours."]
     return "\n\n".join(parts)
+
+
+def overview() -> str:
+    """Of docs/lens.md: what `prism` is ahead by, a column a setting."""
+    places = [where for where in SETTINGS if where != "parts" and f"lens/{where}/prism" in RUNS]
+    rivals = [name for name in SETTINGS["cifar10"].names if name != "prism" and any(f"lens/{where}/{name}" in RUNS for where in places)]
+    lines = ["| `prism` minus | " + " | ".join(TITLES[where] for where in places) + " |", "|---" + "|--:" * len(places) + "|"]
+    tops = [f"{statistics.fmean(_seeds(f'lens/{where}/prism').values()):.1f} %" for where in places]
+    lines += ["| (`prism` itself) | " + " | ".join(tops) + " |"]
+    for name in rivals:
+        lines += [f"| `{name}` | " + " | ".join(_ahead(f"lens/{where}/", name) for where in places) + " |"]
+    return "\n".join(lines)
+
+
+def _ahead(base: str, name: str) -> str:
+    if base + name not in RUNS:
+        return ""
+    apart = _apart(base, "prism", base + name)
+    seeds = len(_seeds(base + "prism").keys() & _seeds(base + name).keys())
+    text = f"{apart.mean:+.1f}" + ("" if apart.half is None else f" ± {apart.half:.1f}") + f" ({seeds})"
+    return f"**{text}**" if apart.sign else text
 
 
 def _attention(name: str, _: dict[str, str]) -> str:
