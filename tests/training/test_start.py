@@ -68,6 +68,9 @@ def test_teaching_brings_the_layers_closer_and_is_done_once(parent: Path, tmp_pa
     assert (seen.steps, seen.epochs) == (list(range(1, 31)), [1])
     taught = done.summary["conversion"]["stages"][2]
     assert taught["last_error"] < taught["first_error"]
+    spent = sum(stage.get("seconds", 0.0) for stage in done.summary["conversion"]["stages"])
+    assert done.summary["train_seconds"] == pytest.approx(spent + done.history[0]["seconds"])
+    assert done.summary["seconds_an_epoch"] == done.history[0]["seconds"]
     alone = train(recipe)  # the same without a folder
     assert alone.summary["test_top1"] == done.summary["test_top1"]
 
