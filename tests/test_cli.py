@@ -180,7 +180,12 @@ def test_compare_prints_and_writes_a_table(capsys: pytest.CaptureFixture[str], t
 
 
 def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "hybrid/mnist/first-relu-64" in run(capsys, "recipes", "hybrid/mnist/*")
+    listed = run(capsys, "recipes", "hybrid/mnist/*")
+    assert "hybrid/mnist/first-relu-64" in listed
+    assert "positions" not in listed
+    listed = run(capsys, "recipes", "lens/parts/*")
+    assert "rope2d" in listed
+    assert "lens/parents/exact" in listed
     out = run(capsys, "data", "list", "--root", str(tmp_path))
     assert "fashion-mini" in out
     assert "fashion-mini: 10,000 + 2,000 images, whole" in run(capsys, "data", "check", "fashion-mini")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
-from tools.pages import fast_attention, hybrid, lens
-from tools.pages.__main__ import pages
+from tools.pages import fast_attention, hybrid
+from tools.pages.__main__ import INSIDE, pages
 from tools.pages.tables import RUNS, TIMES, settings
 from tools.runs import RESULTS, Kept, kept_runs
 from vixformer import list_recipes
@@ -18,7 +18,9 @@ def test_pages_are_what_the_runs_give() -> None:
     """`make results` changes nothing: neither page nor run was edited by hand."""
     for name, text in pages().items():
         assert (RESULTS / name).read_text() == text, name
-    assert lens.overview() in (RESULTS.parent / "lens.md").read_text()
+    about = (RESULTS.parent / "lens.md").read_text()
+    for marker, made in INSIDE.items():
+        assert f"<!-- {marker} -->\n{made()}\n<!-- end -->" in about, marker
 
 
 def test_kept_runs_are_of_recipes_we_have() -> None:

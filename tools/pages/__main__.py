@@ -18,8 +18,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "lens": lens.page,
 }
 
-OVERVIEW = "prism minus"
-"""Marks the table in docs/lens.md."""
+INSIDE: dict[str, Callable[[], str]] = {"prism minus": lens.overview, "times": lens.times}
+"""Tables in docs/lens.md, by their marker."""
 
 
 def pages() -> dict[str, str]:
@@ -30,7 +30,8 @@ def pages() -> dict[str, str]:
 def main() -> None:
     for name, text in pages().items():
         (RESULTS / name).write_text(text)
-    put(RESULTS.parent / "lens.md", OVERVIEW, lens.overview())
+    for marker, made in INSIDE.items():
+        put(RESULTS.parent / "lens.md", marker, made())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 
-from tools.pages.tables import RUNS, Cell, Column, count, ours, ratio, settings, table
+from tools.pages.tables import RUNS, Cell, Column, count, ours, ratio, settings, slower, table
 from vixformer.measure.machine import in_words
 from vixformer.recipes.lens import SETTINGS
 from vixformer.results.statistics import Difference, paired
@@ -18,6 +18,11 @@ TITLES = {
     "parts": "What the parts bring: other features, positions and starts on a quarter of CIFAR-10",
 }
 OURS = ("prism", "lens")
+TOKENS = {"cifar10": 64, "tiny-imagenet": 256, "pixels": 1024}
+TIMED = {"`prism` to exact": ("prism", "exact"), "`lens` to exact": ("lens", "exact")} | {
+    f"`prism` to {title}": ("prism", name)
+    for name, title in (("performer-softmax", "Performer-softmax, 64 features"), ("performer-relu", "Performer-ReLU, 64 features"))
+}
 CLEAN = (2, 3, 4)
 """Seeds of CIFAR-10 that were not looked at when Prism was chosen among its variants."""
 
@@ -66,6 +71,18 @@ def overview() -> str:
     lines += ["| (`prism` itself) | " + " | ".join(tops) + " |"]
     for name in rivals:
         lines += [f"| `{name}` | " + " | ".join(_ahead(f"lens/{where}/", name) for where in places) + " |"]
+    return "\n".join(lines)
+
+
+def times() -> str:
+    """Of docs/lens.md: a training step and inference to those of others, a row a number of tokens."""
+    lines = ["| tokens | " + " | ".join(TIMED) + " |", "|--:" * (len(TIMED) + 1) + "|"]
+    for where, tokens in TOKENS.items():
+        cells = (
+            ", ".join(f"{slower(f'lens/{where}/{one}', f'lens/{where}/{other}', key):.2f}" for key in ("step_ms", "inference_ms"))
+            for one, other in TIMED.values()
+        )
+        lines += [f"| {tokens:,} | " + " | ".join(cells) + " |"]
     return "\n".join(lines)
 
 

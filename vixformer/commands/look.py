@@ -124,8 +124,12 @@ def recipes(args: Sequence[str]) -> None:
     rows = []
     for name in sorted(names, key=_by_numbers):
         r = load_recipe(name)
-        rows.append((name, r.data.name, r.model.attention, str(r.train.epochs), str(r.train.batch_size), f"{r.train.lr:g}"))
-    table(("recipe", "data", "attention", "epochs", "batch", "rate"), rows)
+        pos, weights = getattr(r.model, "pos", ""), r.train.weights or ""
+        rows.append((name, r.data.name, r.model.attention, pos, weights, str(r.train.epochs), str(r.train.batch_size), f"{r.train.lr:g}"))
+    titles = ("recipe", "data", "attention", "positions", "from", "epochs", "batch", "rate")
+    # what few differ in, where some were asked for: the whole list would be too wide
+    kept = [i for i, title in enumerate(titles) if title not in ("positions", "from") or (args and len({row[i] for row in rows}) > 1)]
+    table([titles[i] for i in kept], [[row[i] for i in kept] for row in rows])
     say(f"{len(names)} recipes")
 
 
