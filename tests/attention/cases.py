@@ -42,6 +42,7 @@ VARIANTS = [
     "lens(learn=gate)",
     "prism(conv=none)",
     "prism(end=relu)",
+    "prism(start=orthogonal)",
     "prism(end=elu, conv=none)",
     "hedgehog(conv=3)",
     "softmax(conv=3)",

@@ -266,6 +266,18 @@ def test_prism(end: str, positive: Callable[[Tensor], Tensor]) -> None:
 
 
 @torch.no_grad()
+def test_prism_begins_with_features_that_differ() -> None:
+    spread = {}
+    for start in ("plain", "orthogonal"):
+        torch.manual_seed(0)
+        a: Any = create_attention(f"prism(start={start})", dim=64, num_heads=4, num_tokens=16)
+        features = a.core.phi(torch.randn(2, 4, 16, 16), False, None)
+        spread[start] = float(features.std() / features.mean())
+    assert spread["plain"] < 0.3
+    assert spread["orthogonal"] > 1.0
+
+
+@torch.no_grad()
 def test_lens_with_keys_of_one_length() -> None:
     q, k = tokens(), tokens().flip(2)
     features = (F.normalize(x, dim=-1) * K**0.5 for x in (q, k))

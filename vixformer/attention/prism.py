@@ -15,6 +15,8 @@ from vixformer.attention.base import Shape
 from vixformer.attention.linear import LinearCore
 
 EPS = 1e-3
+GAIN, SHIFT = 8.0, -1.0
+"""Of the orthogonal start: the best of five by validation accuracy on quarters of CIFAR-10 and Fashion-MNIST, seeds 10 and 11."""
 ENDS: dict[str, Callable[[Tensor], Tensor]] = {"softplus": F.softplus, "relu": F.relu, "elu": lambda y: F.elu(y) + 1.0}
 
 
@@ -22,7 +24,8 @@ class Prism(LinearCore, name="prism"):
     """phi(x) = softplus(W2 ReLU(W1 x / K^(1/4) + b1) + b2) + 1e-3, one network of K hidden units for q, k and all heads of a layer.
 
     That is the MLP kernel of "Optimizing Image Classification on CIFAR-10 with Transformer Architectures" (`performer(kernel=mlp)`) with
-    half its hidden units, in C, and a convolution of v. `end` is what makes features positive; in C it is softplus.
+    half its hidden units, in C, and a convolution of v. `end` is what makes features positive; in C it is softplus. `start=orthogonal`
+    begins with features that differ, `start=plain` with torch's own weights, which make them nearly alike.
     """
 
     mask = "exact"
@@ -31,10 +34,16 @@ class Prism(LinearCore, name="prism"):
     class Config(LinearCore.Config):
         conv: int | None = 3
         end: Literal["softplus", "relu", "elu"] = "softplus"
+        start: Literal["plain", "orthogonal"] = "plain"
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
         self.first, self.second = (nn.Linear(shape.head_dim, shape.head_dim) for _ in range(2))
+        if config.start == "orthogonal":
+            nn.init.orthogonal_(self.first.weight, shape.head_dim**0.25)  # takes back that x is divided by it
+            nn.init.orthogonal_(self.second.weight, GAIN)
+            nn.init.zeros_(self.first.bias)
+            nn.init.constant_(self.second.bias, SHIFT)
 
     def network(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.first.weight * self.shape.head_dim**-0.25, self.first.bias, self.second.weight, self.second.bias

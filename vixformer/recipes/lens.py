@@ -31,6 +31,7 @@ PARTS = {
     "wider": "performer(kernel=mlp, conv=3)",
     "end-relu": "prism(end=relu)",
     "end-elu": "prism(end=elu)",
+    "orthogonal": "prism(start=orthogonal)",
     "learned-positions": "prism",
     "no-positions": "prism",
     "lens": "lens",
@@ -56,7 +57,7 @@ PARTS = {
 LEARNED = tuple(f"{name}-learned" for name in ("exact", "performer-relu", "performer-exp", "performer-softmax"))
 """Rivals with learned positions, and features that are drawn once, in case rotary positions and drawing anew hold them back."""
 NARROW = {
-    **dict.fromkeys(("prism", "prism-no-conv", "wider", "end-relu", "end-elu", "no-positions", "warm-start"), 120),
+    **dict.fromkeys(("prism", "prism-no-conv", "wider", "end-relu", "end-elu", "orthogonal", "no-positions", "warm-start"), 120),
     **dict.fromkeys(("mlp", "mixture", "learned-directions", "prototypes", "look-conv", *LEARNED), 120),
     **dict.fromkeys(("conv-5", "learned-positions", "both-signs"), 112),
 }
