@@ -183,7 +183,9 @@ def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     listed = run(capsys, "recipes", "hybrid/mnist/*")
     assert "hybrid/mnist/first-relu-64" in listed
     assert "positions" not in listed
-    listed = run(capsys, "recipes", "lens/parts/*")
+    assert "1 recipe\n" in run(capsys, "recipes", "lens/record")
+    listed = run(capsys, "recipes", "lens/record", "lens/parts/*")
+    assert "lens/record" in listed
     assert "rope2d" in listed
     assert "lens/parents/exact" in listed
     out = run(capsys, "data", "list", "--root", str(tmp_path))

@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "serve": ("serve.serve", "RUNS... [--port 8000 --host 127.0.0.1 --memory-mb 1024]", "a live page of runs, and their models to try"),
     "runs": ("look.runs", "[DIR]", "what is in a folder of runs, finished or not"),
-    "recipes": ("look.recipes", "[PATTERN]", "list the recipes, such as 'hybrid/mnist/*'"),
+    "recipes": ("look.recipes", "[PATTERN...]", "list the recipes, such as 'hybrid/mnist/*'"),
     "data": ("data.data", "list | get NAME | check NAME [--root DIR]", "what is known and what is here, download, verify"),
     "models": ("look.models", "", "list the models, with their size for one image"),
     "attentions": ("look.attentions", "", "list the words of the layout language, with their options"),

@@ -98,6 +98,7 @@ WORDS = {
     "data",
     "data set",
     "from",
+    "positions",
     "to",
     "layers",
     "new",

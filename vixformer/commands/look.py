@@ -115,12 +115,14 @@ def overview(args: Sequence[str]) -> None:
 def recipes(args: Sequence[str]) -> None:
     from vixformer.recipes import list_recipes, load_recipe
 
-    pattern = args[0] if args else "*"
-    names = list_recipes(pattern)
-    if not names:
-        inside = list_recipes(f"{pattern}/*")
-        hint = f"""; there are {len(inside)} called '{pattern}/*'""" if inside else ""
-        raise ValueError(f'no recipe is called "{pattern}"{hint}; "vix recipes" lists them all')
+    names: set[str] = set()
+    for pattern in args or ["*"]:
+        found = list_recipes(pattern)
+        if not found:
+            inside = list_recipes(f"{pattern}/*")
+            hint = f"""; there are {len(inside)} called '{pattern}/*'""" if inside else ""
+            raise ValueError(f'no recipe is called "{pattern}"{hint}; "vix recipes" lists them all')
+        names.update(found)
     rows = []
     for name in sorted(names, key=_by_numbers):
         r = load_recipe(name)
@@ -128,9 +130,10 @@ def recipes(args: Sequence[str]) -> None:
         rows.append((name, r.data.name, r.model.attention, pos, weights, str(r.train.epochs), str(r.train.batch_size), f"{r.train.lr:g}"))
     titles = ("recipe", "data", "attention", "positions", "from", "epochs", "batch", "rate")
     # what few differ in, where some were asked for: the whole list would be too wide
-    kept = [i for i, title in enumerate(titles) if title not in ("positions", "from") or (args and len({row[i] for row in rows}) > 1)]
+    some = len(names) < len(list_recipes("*"))
+    kept = [i for i, title in enumerate(titles) if title not in ("positions", "from") or (some and len({row[i] for row in rows}) > 1)]
     table([titles[i] for i in kept], [[row[i] for i in kept] for row in rows])
-    say(f"{len(names)} recipes")
+    say(f"{len(names)} recipe{'' if len(names) == 1 else 's'}")
 
 
 def _by_numbers(name: str) -> list[tuple[int, str]]:
