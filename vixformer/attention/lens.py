@@ -22,7 +22,7 @@ LOOK = 3
 
 
 class Lens(LinearCore, name="lens"):
-    """phi(x) = (ReLU(x) + 1e-3)^power. The directions of its features are learned, because the weights that make q and k are.
+    """phi(x) = (ReLU(x) + 1e-3)^power. The weights that make q and k learn the directions of its features.
 
     `look` lets features see neighbours on the grid before ReLU: `conv` with a filter a channel, `graph` with one weight a neighbour for all
     of them. `norm` brings q and k to the length sqrt K. `learn=power` learns the power of each head, from `power` on; `learn=gate`
