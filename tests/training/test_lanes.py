@@ -15,6 +15,7 @@ import torch
 
 from tests.training.test_start import tiny
 from vixformer.commands.watch import Watch
+from vixformer.config import Recipe
 from vixformer.recipes.registry import RECIPES
 from vixformer.results.runs import SUMMARY, list_runs
 from vixformer.terminal import comparison
@@ -48,7 +49,13 @@ def test_two_at_a_time_are_as_one_after_the_other(tmp_path: Path, monkeypatch: p
     assert [row.test_top1 for row in found.rows] == [row.test_top1 for row in alone.rows]
     assert "Trained 2 at a time" in comparison(found)[2][-1]
     assert len(list_runs(tmp_path / "beside")) == 3
-    compare(recipes, tmp_path / "beside", jobs=2, observer=lambda name, _, done: pytest.fail(f"{name} again") if not done else Observer())
+    told: list[str] = []
+
+    def there(name: str, _: Recipe, done: bool) -> Observer:
+        return Observer() if done else pytest.fail(f"{name} again")
+
+    compare(recipes, tmp_path / "beside", jobs=2, observer=there, tell=told.append)
+    assert told == ["timing inference of 2 models in turn"]
 
 
 def test_what_is_wrong_with_one_ends_all(tmp_path: Path) -> None:

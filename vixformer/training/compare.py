@@ -133,6 +133,7 @@ def compare(
                     lanes.train(label, recipe, folder, resume=not again, observer=watch)
                 folders[name].append(folder)
         lanes.wait()
+    tell(f"timing inference of {len(folders)} models in turn")
     rows = _rows({name: paths for name, paths in folders.items() if paths}, folds)
     return Comparison(rows, limits, shortened, tuple(not_run), jobs)
 
