@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
-from tools.pages import fast_attention, hybrid
+from tools.pages import fast_attention, hybrid, lens
 from tools.pages.__main__ import INSIDE, pages
 from tools.pages.tables import RUNS, TIMES, settings
 from tools.runs import RESULTS, Kept, kept_runs
 from vixformer import list_recipes
 from vixformer.config import read_recipe
+from vixformer.recipes.lens import SETTINGS
 from vixformer.results.statistics import Claim, Difference, Says, a_seed, difference, paired
 
 
@@ -21,6 +22,10 @@ def test_pages_are_what_the_runs_give() -> None:
     about = (RESULTS.parent / "lens.md").read_text()
     for marker, made in INSIDE.items():
         assert f"<!-- {marker} -->\n{made()}\n<!-- end -->" in about, marker
+
+
+def test_every_part_has_its_place_in_the_ablation() -> None:
+    assert sorted(name for names in lens.GROUPS.values() for name in names) == sorted(SETTINGS["parts"].names)
 
 
 def test_kept_runs_are_of_recipes_we_have() -> None:

@@ -25,6 +25,19 @@ TIMED = {
     "`prism` to Performer-softmax, 64 features": ("prism", "performer-softmax"),
     "`prism` to Performer-ReLU, 64 features": ("prism", "performer-relu"),
 }
+GROUPS = {
+    "as they are": ("prism", "lens", "exact", "exact-conv"),
+    "no convolution, a wider one": ("prism-no-conv", "no-conv", "conv-5"),
+    "Prism with other positions": ("learned-positions", "no-positions"),
+    "Prism's network: its end, its width, its start": ("end-relu", "end-elu", "wider", "orthogonal"),
+    "ReLU features, sharpened, gated, normalised": ("power-2", "learned-power", "focused", "cosine", "gate", "norm"),
+    "ReLU features that see neighbours": ("look-conv", "look-graph"),
+    "features along directions: random, learned, growing, prototypes": ("random", "learned-directions", "grown", "prototypes"),
+    "both signs, polynomial": ("both-signs", "polynomial"),
+    "exponentials": ("exp", "temperature", "softmax-features"),
+    "Prism from exact attention, taught by it": ("warm-start",),
+}
+"""Rows of the ablation, by what they change."""
 CLEAN = (2, 3, 4)
 """Seeds of CIFAR-10 that were not looked at when Prism was chosen among its variants."""
 
@@ -73,6 +86,15 @@ def overview() -> str:
     lines += ["| (`prism` itself) | " + " | ".join(tops) + " |"]
     for name in rivals:
         lines += [f"| `{name}` | " + " | ".join(_ahead(f"lens/{where}/", name) for where in places) + " |"]
+    return "\n".join(lines)
+
+
+def ablation() -> str:
+    """Of docs/lens.md: test top-1 of every part, by what it changes."""
+    lines = ["| what | test top-1 |", "|---|---|"]
+    for what, names in GROUPS.items():
+        found = {name: _seeds(f"lens/parts/{name}").values() for name in names if f"lens/parts/{name}" in RUNS}
+        lines += [f"| {what} | {', '.join(f'`{name}` {statistics.fmean(tops):.1f}' for name, tops in found.items())} |"]
     return "\n".join(lines)
 
 
