@@ -91,7 +91,8 @@ def overview() -> str:
 
 def ablation() -> str:
     """Of docs/lens.md: test top-1 of every part, by what it changes."""
-    lines = ["| what | test top-1 |", "|---|---|"]
+    seeds = sorted({len(RUNS[f"lens/parts/{name}"]) for name in SETTINGS["parts"].names if f"lens/parts/{name}" in RUNS})
+    lines = [f"| what | test top-1, mean of {' or '.join(map(str, seeds))} seeds |", "|---|---|"]
     for what, names in GROUPS.items():
         found = {name: _seeds(f"lens/parts/{name}").values() for name in names if f"lens/parts/{name}" in RUNS}
         lines += [f"| {what} | {', '.join(f'`{name}` {statistics.fmean(tops):.1f}' for name, tops in found.items())} |"]
