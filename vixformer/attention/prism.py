@@ -24,7 +24,7 @@ class Prism(LinearCore, name="prism"):
     """phi(x) = softplus(W2 ReLU(W1 x / K^(1/4) + b1) + b2) + 1e-3, one network of K hidden units for q, k and all heads of a layer.
 
     That is the MLP kernel of "Optimizing Image Classification on CIFAR-10 with Transformer Architectures" (`performer(kernel=mlp)`) with
-    half its hidden units, in C, and a convolution of v. `end` is what makes features positive; in C it is softplus. `start=orthogonal`
+    half its hidden units, in C, and a convolution of v. `end` is what makes features positive; `elu` is not in C. `start=orthogonal`
     begins with features that differ, `start=plain` with torch's own weights, which make them nearly alike.
     """
 
@@ -53,7 +53,9 @@ class Prism(LinearCore, name="prism"):
         return ENDS[self.config.end](F.linear(F.relu(F.linear(x, first, bias)), second, shift)) + EPS
 
     def native_map(self) -> native.FeatureMap | None:
-        return native.FeatureMap(None, 1.0, False, 0.0, EPS, 0.0, self.network()) if self.config.end == "softplus" else None
+        if self.config.end == "elu":
+            return None
+        return native.FeatureMap(None, 1.0, False, 0.0, EPS, 0.0, self.network(), smooth=self.config.end == "softplus")
 
     @property
     def width(self) -> int:

@@ -36,8 +36,8 @@ def _loaded() -> ctypes.CDLL:
 @dataclass(frozen=True)
 class FeatureMap:
     """phi(x) = max(u, 0) + eps or exp(u - norm_weight |x|^2 - c) + eps with u = x `directions` (K, M), or x `scale` where there are none;
-    the normaliser gets total_eps. A `network` is first and second (K, K) with their biases; then u = softplus(second max(first x + bias, 0)
-    + shift), one for q, k and all heads, with gradients for its weights."""
+    the normaliser gets total_eps. A `network` is first and second (K, K) with their biases; then u = second max(first x + bias, 0) + shift,
+    or where it is `smooth` softplus of that, one for q, k and all heads, with gradients for its weights."""
 
     directions: Tensor | None
     scale: float
@@ -46,12 +46,13 @@ class FeatureMap:
     eps: float
     total_eps: float
     network: tuple[Tensor, Tensor, Tensor, Tensor] | tuple[()] = ()
+    smooth: bool = False
 
     def tensors(self) -> tuple[Tensor, ...]:
         return () if self.directions is None else (self.directions,)
 
-    def numbers(self) -> tuple[bool, float, float, float, float]:
-        return self.exponential, self.scale, self.norm_weight, self.eps, self.total_eps
+    def numbers(self) -> tuple[bool, float, float, float, float, bool]:
+        return self.exponential, self.scale, self.norm_weight, self.eps, self.total_eps, self.smooth
 
     def padded(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
         """Directions up to a multiple of LANES, and which of them count."""

@@ -37,7 +37,7 @@ def library() -> ctypes.CDLL | None:
     built.unfold.argtypes = [pointer] * 2 + [ctypes.c_long] * 3
     built.exact.argtypes = [pointer] * 4 + sizes + [pointer]
     built.exact_backward.argtypes = [pointer] * 8 + sizes + [pointer]
-    features = [pointer, pointer, whole, real, real, real, real] + [pointer] * 4
+    features = [pointer, pointer, whole, real, real, real, real, whole] + [pointer] * 4
     built.linear_attention.argtypes = [pointer] * 4 + sizes + [pointer, *features]
     built.linear_attention_backward.argtypes = [pointer] * 8 + sizes + [pointer, pointer, *features] + [pointer] * 3
     built.local.argtypes = [pointer] * 3 + sizes + [pointer, whole, whole]

@@ -132,9 +132,9 @@ static void answer(const Map *f, const float *q, long sq, int n, const float *co
  * for the context (m x d), the total (m) and c of each image and head. Returns 0, or 1 when there is no memory. */
 int linear_attention(const float *q, const float *k, const float *v, float *out, const long *strides, long b, int h, int n, int d, int m,
                      float *summaries, const float *directions, const float *keep, int exponential, float scale, float weight, float eps,
-                     float total_eps, const float *first, const float *bias, const float *second, const float *shift) {
+                     float total_eps, int smooth, const float *first, const float *bias, const float *second, const float *shift) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9;
-    const Map f = {d, m, exponential, scale, weight, eps, directions, keep, {first, bias, second, shift}};
+    const Map f = {d, m, exponential, scale, weight, eps, directions, keep, {smooth, first, bias, second, shift}};
     int failed = 0;
 #pragma omp parallel reduction(| : failed)
     {
@@ -162,7 +162,7 @@ static void through_features(const Map *f, const float *turned, const float *phi
     const int d = f->d, m = f->m;
     for (int i = 0; i < rows * m; i += W) {
         vec without = load(phi + i) - spread(f->eps);
-        if (f->network.first) /* the slope of softplus, from its value */
+        if (f->network.smooth) /* the slope of softplus, from its value */
             without = spread(1.0f) - vexp(-without);
         else if (f->exponential)
             without = without * load(f->keep + i % m);
@@ -190,11 +190,11 @@ static void through_features(const Map *f, const float *turned, const float *phi
 int linear_attention_backward(const float *q, const float *k, const float *v, const float *out, const float *grad, float *dq, float *dk, float *dv,
                               const long *strides, long b, int h, int n, int d, int m, const float *summaries, const float *turned,
                               const float *directions, const float *keep, int exponential, float scale, float weight, float eps,
-                              float total_eps, const float *first, const float *bias, const float *second, const float *shift,
+                              float total_eps, int smooth, const float *first, const float *bias, const float *second, const float *shift,
                               const float *first_turned, const float *second_turned, float *weights) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9, *sg = strides + 12;
     const long *sdq = strides + 15, *sdk = strides + 18, *sdv = strides + 21;
-    const Map f = {d, m, exponential, scale, weight, eps, directions, keep, {first, bias, second, shift, first_turned, second_turned}};
+    const Map f = {d, m, exponential, scale, weight, eps, directions, keep, {smooth, first, bias, second, shift, first_turned, second_turned}};
     int failed = 0;
 #pragma omp parallel reduction(| : failed)
     {

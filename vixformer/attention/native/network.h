@@ -1,9 +1,10 @@
-/* A small network of each token on its own, softplus(second max(first x + bias, 0) + shift), as wide within as x is: d, a multiple of 16.
- * Matrices are d x d, rows for what goes in; the turned ones, for gradients, have rows for what comes out. */
+/* A small network of each token on its own, second max(first x + bias, 0) + shift, or softplus of that, as wide within as x is: d, a multiple
+ * of 16. Matrices are d x d, rows for what goes in; the turned ones, for gradients, have rows for what comes out. */
 #pragma once
 #include "small.h"
 
 typedef struct {
+    int smooth; /* it ends in softplus */
     const float *first, *bias, *second, *shift, *first_turned, *second_turned;
 } Network;
 
@@ -29,11 +30,14 @@ static inline void through_network(const Network *f, int d, const float *x, long
         for (int c = 0; c < d; c += W) store(z + r * d + c, greater(spread(0.0f), load(z + r * d + c) + load(f->bias + c)));
     gemm(rows, d, d, z, d, 1, f->second, d, out, d, 0);
     for (int r = 0; r < rows; r++)
-        for (int c = 0; c < d; c += W) store(out + r * d + c, softplus(load(out + r * d + c) + load(f->shift + c)));
+        for (int c = 0; c < d; c += W) {
+            const vec y = load(out + r * d + c) + load(f->shift + c);
+            store(out + r * d + c, f->smooth ? softplus(y) : y);
+        }
 }
 
-/* From `change`, the gradient before softplus, and the hidden units z to the gradient of x, and added to that of the weights. `dz` is room for
- * rows x d. */
+/* From `change`, the gradient before softplus, if any, and the hidden units z to the gradient of x, and added to that of the weights. `dz` is
+ * room for rows x d. */
 static inline void back_through_network(const Network *f, int d, const float *x, long s, int rows, const float *z, float *dz, const float *change,
                                         float *dx, long sd, float *weights) {
     float *dfirst = weights, *dbias = dfirst + d * d, *dsecond = dbias + d, *dshift = dsecond + d * d;
