@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable
 
@@ -134,7 +135,11 @@ def _apart(base: str, one: str, name: str, seeds: Iterable[int] | None = None) -
 
 
 def _minus(base: str, one: str, seeds: Iterable[int] | None = None) -> Cell:
-    return lambda name, _: "" if name == base + one else str(_apart(base, one, name, seeds))
+    def cell(name: str, _: dict[str, str]) -> str:
+        apart = _apart(base, one, name, seeds)
+        return "" if name == base + one or math.isnan(apart.mean) else str(apart)
+
+    return cell
 
 
 def _short(base: str, one: str, rivals: Iterable[str]) -> str:

@@ -113,15 +113,15 @@ def overview(args: Sequence[str]) -> None:
 
 
 def recipes(args: Sequence[str]) -> None:
-    from vixformer.recipes import list_recipes, load_recipe
+    from vixformer.recipes import list_recipes, load_recipe, unknown_recipe
 
     names: set[str] = set()
     for pattern in args or ["*"]:
         found = list_recipes(pattern)
         if not found:
             inside = list_recipes(f"{pattern}/*")
-            hint = f"""; there are {len(inside)} called '{pattern}/*'""" if inside else ""
-            raise ValueError(f'no recipe is called "{pattern}"{hint}; "vix recipes" lists them all')
+            hint = f"""no recipe is called "{pattern}"; there are {len(inside)} called '{pattern}/*'"""
+            raise ValueError(hint if inside else unknown_recipe(pattern))
         names.update(found)
     rows = []
     for name in sorted(names, key=_by_numbers):
