@@ -56,6 +56,12 @@ def test_paired_intervals_are_students() -> None:
     assert paired(a, {0: 70.0}) == Difference(1.0, None)
 
 
+def test_there_is_no_difference_without_a_seed_in_common(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lens, "_seeds", {"a/prism": {0: 60.0}, "a/other": {1: 50.0}, "a/same": {0: 50.0}}.get)
+    cell = lens._minus("a/", "prism")
+    assert (cell("a/other", {}), cell("a/same", {})) == ("", "+10.00 (one seed)")
+
+
 def invented(top1: float, images: int = 10_000, **data: float) -> Kept:
     summary = {"machine": {"processor": "x", "threads": 2, "torch": "2"}, "per_class": {"a": {}, "b": {}, "macro avg": {}}}
     summary |= {"test_top1": top1, "train_images": 9_000, "test_images": images, "kept_bytes": 1, "seed": int(top1)}
