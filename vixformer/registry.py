@@ -77,11 +77,12 @@ def checked(config: type[T], values: Mapping[str, Any], where: str) -> T:
     for key in values:
         if key not in names:
             raise ValueError(unknown(f"option of {where}", key, names))
-        _check_number(config, key, values[key], where)
+        if isinstance(values[key], float) and not math.isfinite(values[key]):
+            raise ValueError(f"{where}: {key} must be a finite number, not {values[key]}")
     try:
-        return _adapter(config).validate_python(dict(values))
+        return _adapter(config).validate_python({key: _worded(value, _hints(config)[key]) for key, value in values.items()})
     except ValidationError as error:
-        raise ValueError(f"{where}: {_sentence(error)}") from None
+        raise ValueError(f"{where}: {_sentence(error, _hints(config))}") from None
 
 
 @functools.cache
@@ -95,19 +96,16 @@ def _adapter(config: type) -> TypeAdapter[Any]:
     return TypeAdapter(config)
 
 
-def _check_number(config: type, key: str, value: Any, where: str) -> None:
-    """Refuse what pydantic would take for a number: true is no 1, and nothing here is infinite."""
-    if isinstance(value, bool) and not _takes_bool(_hints(config)[key]):
-        raise ValueError(f"{where}: {key} must not be {str(value).lower()}, which is no number or word")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{where}: {key} must be a finite number, not {value}")
+def _worded(value: Any, hint: Any) -> Any:
+    """true and false as words where they are no choice: pydantic would take them for 1 and 0."""
+    return str(value).lower() if isinstance(value, bool) and not _takes_bool(hint) else value
 
 
 def _takes_bool(hint: Any) -> bool:
     return hint is bool or hint is Any or any(_takes_bool(part) for part in get_args(hint))
 
 
-def _sentence(error: ValidationError) -> str:
+def _sentence(error: ValidationError, hints: Mapping[str, Any]) -> str:
     first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "value_error":  # raised by a __post_init__ of ours, which is a sentence already
@@ -116,6 +114,8 @@ def _sentence(error: ValidationError) -> str:
         return f"{key} is missing"
     # A union reports every branch; together they say what would be right.
     wanted = [_wanted(e) for e in error.errors() if e["loc"] and str(e["loc"][0]) == key]
+    if type(None) in get_args(hints.get(key)):  # pydantic does not say so
+        wanted.append("none")
     return f"{key} must be {' or '.join(dict.fromkeys(wanted))}, not {first['input']!r}"
 
 
@@ -125,5 +125,11 @@ def _wanted(error: Any) -> str:
     if error["type"] == "too_short":
         return "at least one number"
     what: str = error["msg"].removeprefix("Input should be ").split(",")[0]
-    plain = {"None": "none", "a valid integer": "a whole number", "a valid number": "a number", "a valid tuple": "several numbers"}
+    plain = {
+        "None": "none",
+        "a valid integer": "a whole number",
+        "a valid number": "a number",
+        "a valid tuple": "several numbers",
+        "a valid boolean": "true or false",
+    }
     return plain.get(what, what)

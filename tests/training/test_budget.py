@@ -65,7 +65,7 @@ def test_a_recipe_that_needs_a_model_of_ones_own_is_not_run(tmp_path: Path, caps
     assert "this recipe starts from a trained model: give --train.weights FOLDER" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["compare", "nothing/*"])
-    assert 'no recipe matches "nothing/*"' in capsys.readouterr().err
+    assert 'unknown recipe "nothing/*"' in capsys.readouterr().err
 
 
 def test_a_cut_recipe_keeps_its_shape() -> None:

@@ -18,7 +18,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "lens": lens.page,
 }
 
-INSIDE: dict[str, Callable[[], str]] = {"prism minus": lens.overview, "times": lens.times, "ablation": lens.ablation}
+INSIDE: dict[str, Callable[[], str]] = {"prism minus": lens.overview, "times": lens.times, "heads": lens.heads, "ablation": lens.ablation}
 """Tables in docs/lens.md, by their marker."""
 
 

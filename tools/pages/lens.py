@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Iterable
+from pathlib import Path
 
 from tools.pages.tables import RUNS, Cell, Column, count, ours, ratio, settings, slower, table
+from tools.runs import RESULTS
 from vixformer.measure.machine import in_words
-from vixformer.recipes.lens import SETTINGS
+from vixformer.recipes.lens import PARTS, RIVALS, SETTINGS
 from vixformer.results.statistics import Difference, paired
 
 TITLES = {
@@ -26,6 +29,8 @@ TIMED = {
     "`prism` to Performer-softmax, 64 features": ("prism", "performer-softmax"),
     "`prism` to Performer-ReLU, 64 features": ("prism", "performer-relu"),
 }
+HEADS = (16, 32, 64)
+ATTENTION = RIVALS | PARTS
 GROUPS = {
     "as they are": ("prism", "lens", "exact", "exact-conv"),
     "no convolution, a wider one": ("prism-no-conv", "no-conv", "conv-5"),
@@ -110,6 +115,20 @@ def times() -> str:
         )
         lines += [f"| {tokens:,} | " + " | ".join(cells) + " |"]
     return "\n".join(lines)
+
+
+def heads() -> str:
+    """Of docs/lens.md: the same for heads of other widths, at 1,025 tokens, from what `vix bench model --json` kept."""
+    lines = ["| head width | " + " | ".join(TIMED) + " |", "|--:" * (len(TIMED) + 1) + "|"]
+    for width in HEADS:
+        found = [_medians(RESULTS / "heads" / f"{width}-{what}.json") for what in ("train", "inference")]
+        cells = (", ".join(f"{ms[ATTENTION[one]] / ms[ATTENTION[other]]:.2f}" for ms in found) for one, other in TIMED.values())
+        lines += [f"| {width} | " + " | ".join(cells) + " |"]
+    return "\n".join(lines)
+
+
+def _medians(path: Path) -> dict[str, float]:
+    return {row["attention"]: row["time"]["median"] for row in json.loads(path.read_text())["rows"]}
 
 
 def _ahead(base: str, name: str) -> str:

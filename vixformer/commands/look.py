@@ -56,9 +56,11 @@ def show(args: Sequence[str]) -> None:
         raise ValueError('which model? write "vix show vit --attention ..."; "vix models" lists them')
     from vixformer.measure.cost import layer_costs, model_cost
     from vixformer.models import create_model, model_config
-    from vixformer.recipes import list_recipes, load_recipe
+    from vixformer.recipes import list_recipes, load_recipe, unknown_recipe
 
     name, *options = args
+    if "/" in name and name not in list_recipes():
+        raise ValueError(unknown_recipe(name))
     built: Any = load_recipe(name).build() if name in list_recipes() else None
     config = model_config(name) if built is None else built.config
     config = read(type(config), options, f"show {name}", default=config)

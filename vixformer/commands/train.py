@@ -49,7 +49,7 @@ def train(args: Sequence[str]) -> None:
 
 def compare(args: Sequence[str]) -> None:
     from vixformer.commands.watch import Watch
-    from vixformer.recipes import list_recipes
+    from vixformer.recipes import list_recipes, unknown_recipe
     from vixformer.results.files import write_text
     from vixformer.training.compare import compare as run
 
@@ -64,7 +64,7 @@ def compare(args: Sequence[str]) -> None:
     for word in words[:at] or ["quick/*"]:
         found = list_recipes(word)
         if not found and "*" in word:
-            raise ValueError(f'no recipe matches "{word}"; "vix recipes" lists them')
+            raise ValueError(unknown_recipe(word))
         names += found or [word]
     chosen = {name: asked_recipe(name, options, "compare") for name in names}
     if against is not None:
