@@ -172,7 +172,7 @@ def test_where_a_mechanism_cannot_follow_the_image_it_says_so() -> None:
         (dict(stem="conv", embed_dim=30), "4 must divide, not 30"),
         (dict(stem_act="foo"), 'unknown activation "foo"'),
         (dict(mlp_ratio=float("inf")), "mlp_ratio must be a finite number"),
-        (dict(depth=True), "depth must not be true"),
+        (dict(depth=True), "depth must be a whole number, not 'true'"),
         (dict(attention="softmax | performer"), "2 stages and the model 1 stage"),
         (dict(attention="performer*3"), "names 3 layers and the depth is 2"),
     ],

@@ -8,6 +8,7 @@ attention alone and at most 2 million weights could be made on two cores.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -55,7 +56,7 @@ PARTS = {
     "look-graph": "lens(look=graph)",
 }
 LEARNED = tuple(f"{name}-learned" for name in ("exact", "performer-relu", "performer-exp", "performer-softmax"))
-"""Rivals with learned positions, and features that are drawn once, in case rotary positions and drawing anew hold them back."""
+"""Rivals with learned positions, in case rotary ones hold them back."""
 NARROW = {
     **dict.fromkeys(("prism", "prism-no-conv", "wider", "end-relu", "end-elu", "orthogonal", "no-positions", "warm-start"), 120),
     **dict.fromkeys(("mlp", "mixture", "learned-directions", "prototypes", "look-conv", *LEARNED), 120),
@@ -68,7 +69,7 @@ STARTED = {"warm-start": ("exact", "prism", 1), "grown": ("random-16", "performe
 """From a softmax twin, whose layers teach it for so many epochs; from a model with a quarter of the features, which it keeps."""
 PARENT = 2
 """Epochs that a model which starts from another leaves to that one."""
-EPOCH = 11_250 // 128
+EPOCH = math.ceil(11_250 / 128)
 """Steps of one, where a quarter of CIFAR-10 less what validates is trained on."""
 
 
@@ -110,7 +111,7 @@ def rival(setting: Setting, name: str, attention: str) -> Recipe:
         ),
         train=Train(
             epochs=setting.epochs, batch_size=setting.batch, optimizer="adamw", lr=2e-3, weight_decay=0.05,
-            schedule="cosine", warmup=1.0, clip=1.0, redraw_every=None if name in LEARNED else 1000,
+            schedule="cosine", warmup=1.0, clip=1.0,
         ),
     )  # fmt: skip
 
