@@ -209,7 +209,7 @@ def test_a_new_classifier_is_like_the_model() -> None:
     with torch.no_grad():
         assert torch.equal(model(x), model(x))
     assert model(x).shape == (2, 7)
-    with pytest.raises(ValueError, match="num_classes must be greater than or equal to 0, not -1"):
+    with pytest.raises(ValueError, match="num_classes must be greater than or equal to 0 or none, not -1"):
         model.reset_classifier(-1)
 
 

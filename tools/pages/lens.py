@@ -39,6 +39,7 @@ GROUPS = {
     "ReLU features, sharpened, gated, normalised": ("power-2", "learned-power", "focused", "cosine", "gate", "norm"),
     "ReLU features that see neighbours": ("look-conv", "look-graph"),
     "features along directions: random, learned, growing, prototypes": ("random", "learned-directions", "grown", "prototypes"),
+    "features a layer, chosen by `vix search`": ("searched",),
     "both signs, polynomial": ("both-signs", "polynomial"),
     "exponentials": ("exp", "temperature", "softmax-features"),
     "Prism from exact attention, taught by it": ("warm-start",),
@@ -59,6 +60,7 @@ def page() -> str:
         "trainings are too short to draw them anew; `matrix` has as many features as a head is wide, since more would be more weights. "
         "Times are of one training step and one inference of the whole model with two threads, in turn, to exact attention "
         "(`python -m tools.runs time 'lens/cifar10/*'`).",
+        "## The record",
         _record(),
     ]
     for where, setting in SETTINGS.items():
@@ -75,13 +77,14 @@ def page() -> str:
             ("parameters", ours("parameters", 0)),
             ("step, to exact", ratio("step_ms", "exact")), ("inference, to exact", ratio("inference_ms", "exact")),
         ]  # fmt: skip
-        short = " ".join(_short(base, one, names) for one in ours_here)
-        parts += [f"## {TITLES[where]}", settings(names), f"**In short:** {short}", table(names, columns)]
+        short = "**In short:** " + " ".join(_short(base, one, names) for one in ours_here)
+        many = where == "parts"  # too many for sentences
+        parts += [f"## {TITLES[where]}", settings(names), *([] if many else [short]), table(names, columns)]
         seeds = len(RUNS[base + ours_here[0]])
         each = statistics.fmean(min(run.summary["seconds_in_all"] for run in RUNS[name]) for name in names)
         hours = seeds * len(setting.names) * each / 2 / 3600  # rows that are not run yet count as the mean of those that are
         parts += [f"`vix compare 'lens/{where}/*' --seeds {seeds} --against {base}{ours_here[0]} --jobs 2`, about {hours:.1f} hours."]
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, "## The record, epoch by epoch", _epochs_of_the_record()])
 
 
 def overview() -> str:
@@ -175,19 +178,20 @@ def _short(base: str, one: str, rivals: Iterable[str]) -> str:
 
 
 def _record() -> str:
-    if "lens/record" not in RUNS:
-        return "## The record\n\nNot run yet."
     run = RUNS["lens/record"][0]
     s, seconds = run.summary, sum(epoch["seconds"] for epoch in run.history)
-    lines = ["| epoch | train top-1 | validation top-1 | s |", "|--:|--:|--:|--:|"]
-    lines += [f"| {e['epoch']} | {e['train_top1']:.2f} | {e['val_top1']:.2f} | {e['seconds']:.0f} |" for e in run.history]
-    return "\n\n".join([
-        "## The record",
+    return (
         f"`lens/record`: a convolutional stem and {run.recipe['model']['depth']} layers of `lens`, {s['parameters']:,} parameters, no "
         f"other attention. **{s['test_top1']:.2f} %** of the CIFAR-10 test images, read once, at the epoch that validation chose; the "
         "documents' best is 88.64 % (Performer-GELU on an A100). One seed; the test images had been read for one earlier configuration "
-        "(91.33 %, in the recipe's docstring). "
-        f"{seconds / 3600:.1f} hours on {in_words(s['machine'])}, two processes of one thread, with other work on the same cores at times: "
-        "`OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 2 -m vixformer train lens/record`.",
-        "\n".join(lines),
-    ])  # fmt: skip
+        f"(91.33 %, in the recipe's docstring). {seconds / 3600:.1f} hours on {in_words(s['machine'])}, two processes of one thread, with "
+        "other work on the same cores at times: `OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 2 -m vixformer train "
+        "lens/record` ([every epoch](#the-record-epoch-by-epoch))."
+    )
+
+
+def _epochs_of_the_record() -> str:
+    lines = ["| epoch | train top-1 | validation top-1 | s |", "|--:|--:|--:|--:|"]
+    for e in RUNS["lens/record"][0].history:
+        lines += [f"| {e['epoch']} | {e['train_top1']:.2f} | {e['val_top1']:.2f} | {e['seconds']:.0f} |"]
+    return "\n".join(lines)

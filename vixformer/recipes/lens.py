@@ -54,11 +54,14 @@ PARTS = {
     "gate": "lens(learn=gate)",
     "look-conv": "lens(look=conv)",
     "look-graph": "lens(look=graph)",
+    "searched": "performer(kernel=relu, features=32, conv=3) + lens + performer(kernel=relu, features=16, conv=3) + lens",
 }
 LEARNED = tuple(f"{name}-learned" for name in ("exact", "performer-relu", "performer-exp", "performer-softmax"))
 """Rivals with learned positions, in case rotary ones hold them back."""
 NARROW = {
-    **dict.fromkeys(("prism", "prism-no-conv", "wider", "end-relu", "end-elu", "orthogonal", "no-positions", "warm-start"), 120),
+    **dict.fromkeys(
+        ("prism", "prism-no-conv", "wider", "end-relu", "end-elu", "orthogonal", "no-positions", "searched", "warm-start"), 120
+    ),
     **dict.fromkeys(("mlp", "mixture", "learned-directions", "prototypes", "look-conv", *LEARNED), 120),
     **dict.fromkeys(("conv-5", "learned-positions", "both-signs"), 112),
 }
