@@ -43,6 +43,7 @@ VARIANTS = [
     "prism(conv=none)",
     "prism(end=relu)",
     "prism(start=orthogonal)",
+    "prism(start=lens)",
     "prism(end=elu, conv=none)",
     "hedgehog(conv=3)",
     "softmax(conv=3)",

@@ -268,13 +268,23 @@ def test_prism(end: str, positive: Callable[[Tensor], Tensor]) -> None:
 @torch.no_grad()
 def test_prism_begins_with_features_that_differ() -> None:
     spread = {}
-    for start in ("plain", "orthogonal"):
+    for start in ("plain", "orthogonal", "lens"):
         torch.manual_seed(0)
         a: Any = create_attention(f"prism(start={start})", dim=64, num_heads=4, num_tokens=16)
         features = a.core.phi(torch.randn(2, 4, 16, 16), False, None)
         spread[start] = float(features.std() / features.mean())
     assert spread["plain"] < 0.3
-    assert spread["orthogonal"] > 1.0
+    assert min(spread["orthogonal"], spread["lens"]) > 1.0
+
+
+@torch.no_grad()
+def test_prism_may_begin_as_lens() -> None:
+    def begun(expression: str) -> Tensor:
+        attention: Any = create_attention(expression, dim=HEADS * K, num_heads=HEADS, num_tokens=5)
+        return attention.core.attention_map(tokens(), tokens().flip(2))
+
+    assert distance(begun("prism(start=lens, end=relu)"), begun("lens")) <= 1e-5
+    assert distance(begun("prism(start=lens)"), begun("lens")) < 0.5 * distance(begun("prism"), begun("lens"))
 
 
 @torch.no_grad()

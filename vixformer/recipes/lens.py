@@ -33,6 +33,7 @@ PARTS = {
     "end-relu": "prism(end=relu)",
     "end-elu": "prism(end=elu)",
     "orthogonal": "prism(start=orthogonal)",
+    "start-lens": "prism(start=lens)",
     "learned-positions": "prism",
     "no-positions": "prism",
     "lens": "lens",
@@ -60,7 +61,8 @@ LEARNED = tuple(f"{name}-learned" for name in ("exact", "performer-relu", "perfo
 """Rivals with learned positions, in case rotary ones hold them back."""
 NARROW = {
     **dict.fromkeys(
-        ("prism", "prism-no-conv", "wider", "end-relu", "end-elu", "orthogonal", "no-positions", "searched", "warm-start"), 120
+        ("prism", "prism-no-conv", "wider", "end-relu", "end-elu", "orthogonal", "start-lens", "no-positions", "searched", "warm-start"),
+        120,
     ),
     **dict.fromkeys(("mlp", "mixture", "learned-directions", "prototypes", "look-conv", *LEARNED), 120),
     **dict.fromkeys(("conv-5", "learned-positions", "both-signs"), 112),
@@ -82,7 +84,7 @@ class Setting:
     epochs: int
     patch: int = 4
     batch: int = 128
-    names: tuple[str, ...] = ("prism", "lens", *RIVALS, "exact-conv")
+    names: tuple[str, ...] = ("prism", "start-lens", "lens", *RIVALS, "exact-conv")
 
 
 CIFAR10 = Data(name="cifar10", crop=4, flip=True)
