@@ -43,7 +43,7 @@ VARIANTS = [
     "prism(conv=none)",
     "prism(end=relu)",
     "prism(start=orthogonal)",
-    "prism(start=lens)",
+    "prism(start=plain)",
     "prism(end=elu, conv=none)",
     "hedgehog(conv=3)",
     "softmax(conv=3)",

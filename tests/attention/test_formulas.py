@@ -278,13 +278,13 @@ def test_prism_begins_with_features_that_differ() -> None:
 
 
 @torch.no_grad()
-def test_prism_may_begin_as_lens() -> None:
+def test_prism_begins_as_lens() -> None:
     def begun(expression: str) -> Tensor:
         attention: Any = create_attention(expression, dim=HEADS * K, num_heads=HEADS, num_tokens=5)
         return attention.core.attention_map(tokens(), tokens().flip(2))
 
-    assert distance(begun("prism(start=lens, end=relu)"), begun("lens")) <= 1e-5
-    assert distance(begun("prism(start=lens)"), begun("lens")) < 0.5 * distance(begun("prism"), begun("lens"))
+    assert distance(begun("prism(end=relu)"), begun("lens")) <= 1e-5
+    assert distance(begun("prism"), begun("lens")) < 0.5 * distance(begun("prism(start=plain)"), begun("lens"))
 
 
 @torch.no_grad()

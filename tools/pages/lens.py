@@ -35,7 +35,7 @@ GROUPS = {
     "as they are": ("prism", "lens", "exact", "exact-conv"),
     "no convolution, a wider one": ("prism-no-conv", "no-conv", "conv-5"),
     "Prism with other positions": ("learned-positions", "no-positions"),
-    "Prism's network: its end, its width, its start": ("end-relu", "end-elu", "wider", "orthogonal", "start-lens"),
+    "Prism's network: its end, its width, its start": ("end-relu", "end-elu", "wider", "orthogonal", "plain-start"),
     "ReLU features, sharpened, gated, normalised": ("power-2", "learned-power", "focused", "cosine", "gate", "norm"),
     "ReLU features that see neighbours": ("look-conv", "look-graph"),
     "features along directions: random, learned, growing, prototypes": ("random", "learned-directions", "grown", "prototypes"),

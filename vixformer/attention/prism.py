@@ -17,7 +17,7 @@ from vixformer.attention.linear import LinearCore
 
 EPS = 1e-3
 GAIN = 8.0
-"""Of a start that is not plain, with a smooth end: the best of five by validation accuracy on quarters of CIFAR-10 and Fashion-MNIST."""
+"""Of a start that is not plain, where the end is smooth."""
 SHIFT = {"orthogonal": -1.0, "lens": -2.0}
 ENDS: dict[str, Callable[[Tensor], Tensor]] = {"softplus": F.softplus, "relu": F.relu, "elu": lambda y: F.elu(y) + 1.0}
 
@@ -31,9 +31,9 @@ class Prism(LinearCore, name="prism"):
     """phi(x) = softplus(W2 ReLU(W1 x / K^(1/4) + b1) + b2) + 1e-3, one network of K hidden units for q, k and all heads of a layer.
 
     That is the MLP kernel of "Optimizing Image Classification on CIFAR-10 with Transformer Architectures" (`performer(kernel=mlp)`) with
-    half its hidden units, in C, and a convolution of v. `end` is what makes features positive; `elu` is not in C. `start=lens`
-    begins as Lens does, with ReLU features of x itself (nearly so where the end is smooth), `start=orthogonal` with other features that
-    differ, `start=plain` with torch's own weights, which make them nearly alike.
+    half its hidden units, in C, and a convolution of v. `end` is what makes features positive; `elu` is not in C. It begins as
+    Lens does, with ReLU features of x itself (nearly so where the end is smooth); `start=orthogonal` with other features that differ,
+    `start=plain` with torch's own weights, which make features nearly alike.
     """
 
     mask = "exact"
@@ -42,7 +42,7 @@ class Prism(LinearCore, name="prism"):
     class Config(LinearCore.Config):
         conv: int | None = 3
         end: Literal["softplus", "relu", "elu"] = "softplus"
-        start: Literal["plain", "orthogonal", "lens"] = "plain"
+        start: Literal["lens", "orthogonal", "plain"] = "lens"
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)

@@ -33,7 +33,7 @@ PARTS = {
     "end-relu": "prism(end=relu)",
     "end-elu": "prism(end=elu)",
     "orthogonal": "prism(start=orthogonal)",
-    "start-lens": "prism(start=lens)",
+    "plain-start": "prism(start=plain)",
     "learned-positions": "prism",
     "no-positions": "prism",
     "lens": "lens",
@@ -61,7 +61,7 @@ LEARNED = tuple(f"{name}-learned" for name in ("exact", "performer-relu", "perfo
 """Rivals with learned positions, in case rotary ones hold them back."""
 NARROW = {
     **dict.fromkeys(
-        ("prism", "prism-no-conv", "wider", "end-relu", "end-elu", "orthogonal", "start-lens", "no-positions", "searched", "warm-start"),
+        ("prism", "prism-no-conv", "wider", "end-relu", "end-elu", "orthogonal", "plain-start", "no-positions", "searched", "warm-start"),
         120,
     ),
     **dict.fromkeys(("mlp", "mixture", "learned-directions", "prototypes", "look-conv", *LEARNED), 120),
@@ -84,16 +84,14 @@ class Setting:
     epochs: int
     patch: int = 4
     batch: int = 128
-    names: tuple[str, ...] = ("prism", "start-lens", "lens", *RIVALS, "exact-conv")
+    names: tuple[str, ...] = ("prism", "plain-start", "lens", *RIVALS, "exact-conv")
 
 
 CIFAR10 = Data(name="cifar10", crop=4, flip=True)
 SETTINGS = {
-    "cifar10": Setting(data=CIFAR10, epochs=5, names=(*Setting.names, "end-relu", "random", "wider", "no-conv", *LEARNED)),
+    "cifar10": Setting(data=CIFAR10, epochs=5, names=(*Setting.names, "random", "wider", "no-conv", *LEARNED)),
     "tiny-imagenet": Setting(data=Data(name="tiny-imagenet", crop=8, flip=True), epochs=5, batch=32),
-    "fashion-mnist": Setting(
-        data=Data(name="fashion-mnist", fraction=0.25, crop=2, flip=True), epochs=4, names=(*Setting.names, "end-relu")
-    ),
+    "fashion-mnist": Setting(data=Data(name="fashion-mnist", fraction=0.25, crop=2, flip=True), epochs=4),
     "pixels": Setting(data=replace(CIFAR10, fraction=0.04, test_fraction=0.2), epochs=6, patch=1, batch=32),
     "parts": Setting(data=replace(CIFAR10, fraction=0.25), epochs=5, names=("exact", *PARTS, *STARTED)),
 }
