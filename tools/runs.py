@@ -1,7 +1,7 @@
 """Runs worth keeping: what is small of a run folder goes to docs/results/runs, and comes back from there.
 
 python -m tools.runs collect /tmp/runs     finished runs of these folders, by the name of their recipe and their seed
-python -m tools.runs time 'hybrid/imagenet/*'     20 training steps and 20 inferences of each, in turn
+python -m tools.runs time 'hybrid/imagenet/*'     20 training steps and 20 inferences of each, in turn; --elsewhere: of a second machine
 python -m tools.runs twins cifar-kernels/ftheta 'performer(kernel=relu, features=512)'     the same beside its twin with that attention
 """
 
@@ -29,6 +29,9 @@ from vixformer.training.optim import make_optimizer
 from vixformer.training.parts import load_parts
 
 RESULTS = Path(__file__).parent.parent / "docs/results"
+TIMINGS = RESULTS / "timings"
+ELSEWHERE = TIMINGS / "elsewhere"
+"""Of a second machine."""
 STEPS = 20
 
 
@@ -49,9 +52,9 @@ def kept_runs() -> dict[str, list[Kept]]:
     return found
 
 
-def kept_timings() -> dict[str, dict[str, Any]]:
+def kept_timings(folder: Path = TIMINGS) -> dict[str, dict[str, Any]]:
     """By recipe: what `time` measured."""
-    return {name: t for path in sorted((RESULTS / "timings").glob("*.json")) for name, t in json.loads(path.read_text()).items()}
+    return {name: t for path in sorted(folder.glob("*.json")) for name, t in json.loads(path.read_text()).items()}
 
 
 def collect(folders: list[Path]) -> None:
@@ -77,7 +80,7 @@ def keep(run: Run, target: Path) -> None:
     (target / RECIPE).write_text(recipe.to_json())
 
 
-def measure_time(recipes: dict[str, Recipe], file: str, batch: int | None) -> None:
+def measure_time(recipes: dict[str, Recipe], path: Path, batch: int | None) -> None:
     """A training step with its optimiser, and inference, of the recipe's own batch unless another is given."""
     keep_freed_memory()
     steps, looks, facts = {}, {}, {}
@@ -104,8 +107,8 @@ def measure_time(recipes: dict[str, Recipe], file: str, batch: int | None) -> No
         an_epoch = fact["train_images"] / fact["batch"] * trained[name].median / 1e3
         fact |= {"step_ms": vars(trained[name]), "inference_ms": vars(inferred[name]), "seconds_an_epoch": an_epoch}
         fact |= {"machine": machine(torch.device("cpu"))}
-    (RESULTS / "timings").mkdir(parents=True, exist_ok=True)
-    write_json(RESULTS / "timings" / f"{file}.json", facts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, facts)
 
 
 def main() -> None:
@@ -119,17 +122,19 @@ def main() -> None:
     twins.add_argument("attention")
     for command in (timing, twins):
         command.add_argument("--batch", type=int)
+        command.add_argument("--elsewhere", dest="folder", action="store_const", const=ELSEWHERE, default=TIMINGS)
     options = parser.parse_args()
     if options.command == "collect":
         collect(options.folders)
     elif options.command == "time":
         for pattern in options.patterns:
             chosen = {name: load_recipe(name) for name in list_recipes() if fnmatch(name, pattern)}
-            measure_time(chosen, pattern.replace("/", "-").replace("*", "all"), options.batch)
+            measure_time(chosen, options.folder / f"{pattern.replace('/', '-').replace('*', 'all')}.json", options.batch)
     else:
         recipe = load_recipe(options.recipe)
         twin = replace(recipe, model=replace(recipe.model, attention=options.attention))
-        measure_time({options.recipe: recipe, f"{options.recipe}/twin": twin}, options.recipe.replace("/", "-") + "-twin", options.batch)
+        path = options.folder / f"{options.recipe.replace('/', '-')}-twin.json"
+        measure_time({options.recipe: recipe, f"{options.recipe}/twin": twin}, path, options.batch)
 
 
 if __name__ == "__main__":

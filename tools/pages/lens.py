@@ -8,8 +8,8 @@ import statistics
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.pages.tables import RUNS, Cell, Column, count, ours, ratio, settings, slower, table
-from tools.runs import RESULTS
+from tools.pages.tables import RUNS, TIMES, Cell, Column, count, ours, ratio, settings, table
+from tools.runs import ELSEWHERE, RESULTS, kept_timings
 from vixformer.measure.machine import in_words
 from vixformer.recipes.lens import PARTS, RIVALS, SETTINGS
 from vixformer.results.statistics import Difference, paired
@@ -29,8 +29,8 @@ TIMED = {
     "`prism` to Performer-softmax, 64 features": ("prism", "performer-softmax"),
     "`prism` to Performer-ReLU, 64 features": ("prism", "performer-relu"),
 }
+CLOCKED = {name for pair in TIMED.values() for name in pair}
 HEADS = (16, 32, 64)
-ATTENTION = RIVALS | PARTS
 GROUPS = {
     "as they are": ("prism", "lens", "exact", "exact-conv"),
     "no convolution, a wider one": ("prism-no-conv", "no-conv", "conv-5"),
@@ -110,14 +110,13 @@ def ablation() -> str:
 
 
 def times() -> str:
-    """Of docs/lens.md: a training step and inference to those of others, a row a number of tokens."""
-    lines = ["| tokens | " + " | ".join(TIMED) + " |", "|--:" * (len(TIMED) + 1) + "|"]
+    """Of docs/lens.md: a training step and inference to those of others, a row a number of tokens and machine."""
+    lines = ["| tokens | machine | " + " | ".join(TIMED) + " |", "|--:|---" + "|--:" * len(TIMED) + "|"]
     for where, tokens in TOKENS.items():
-        cells = (
-            ", ".join(f"{slower(f'lens/{where}/{one}', f'lens/{where}/{other}', key):.2f}" for key in ("step_ms", "inference_ms"))
-            for one, other in TIMED.values()
-        )
-        lines += [f"| {tokens:,} | " + " | ".join(cells) + " |"]
+        for timings in (TIMES, kept_timings(ELSEWHERE)):
+            here = {name.removeprefix(f"lens/{where}/"): timing for name, timing in timings.items()}
+            step, inference = ({name: here[name][key]["median"] for name in CLOCKED} for key in ("step_ms", "inference_ms"))
+            lines += [f"| {tokens:,} | {here['prism']['machine']['processor']} | {_ratios(step, inference)} |"]
     return "\n".join(lines)
 
 
@@ -125,14 +124,18 @@ def heads() -> str:
     """Of docs/lens.md: the same for heads of other widths, at 1,025 tokens, from what `vix bench model --json` kept."""
     lines = ["| head width | " + " | ".join(TIMED) + " |", "|--:" * (len(TIMED) + 1) + "|"]
     for width in HEADS:
-        found = [_medians(RESULTS / "heads" / f"{width}-{what}.json") for what in ("train", "inference")]
-        cells = (", ".join(f"{ms[ATTENTION[one]] / ms[ATTENTION[other]]:.2f}" for ms in found) for one, other in TIMED.values())
-        lines += [f"| {width} | " + " | ".join(cells) + " |"]
+        step, inference = (_medians(RESULTS / "heads" / f"{width}-{what}.json") for what in ("train", "inference"))
+        lines += [f"| {width} | {_ratios(step, inference)} |"]
     return "\n".join(lines)
 
 
 def _medians(path: Path) -> dict[str, float]:
-    return {row["attention"]: row["time"]["median"] for row in json.loads(path.read_text())["rows"]}
+    found = {row["attention"]: row["time"]["median"] for row in json.loads(path.read_text())["rows"]}
+    return {name: found[(RIVALS | PARTS)[name]] for name in CLOCKED}
+
+
+def _ratios(step: dict[str, float], inference: dict[str, float]) -> str:
+    return " | ".join(f"{step[one] / step[other]:.2f}, {inference[one] / inference[other]:.2f}" for one, other in TIMED.values())
 
 
 def _ahead(base: str, name: str) -> str:
