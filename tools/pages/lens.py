@@ -58,7 +58,8 @@ def page() -> str:
         "than the noise of seeds. All are judged by the same test images: that other images would say the same is not in an interval, and "
         "of Tiny ImageNet there are a thousand. One learning rate for all, tuned for none; random features are drawn once, since these "
         "trainings are too short to draw them anew; `matrix` has as many features as a head is wide, since more would be more weights. "
-        "Times are of one training step and one inference of the whole model with two threads, in turn, to exact attention "
+        "Times are of one training step and one inference of the whole model with two threads, in turn, to exact attention, on "
+        f"{TIMES['lens/cifar10/prism']['machine']['processor']} "
         "(`python -m tools.runs time 'lens/cifar10/*'`).",
         "## The record",
         _record(),
