@@ -165,7 +165,8 @@ def test_linear_attention_equals_the_reference(n: int, features: int, kernel: st
     k[1] *= 4  # the largest key is not in the first block, and one image is unlike the others
     k[:, :, n // 2] *= 2
     assert native.linear_attention(q, k, v, core.native_map()) is not None  # pyright: ignore
-    assert distance(core(q, k, v), core.reference(q, k, v)) <= 1e-5
+    # One feature may be what is left of 32 products that cancel: the order of the sum, which is the machine's, shows.
+    assert distance(core(q, k, v), core.reference(q, k, v)) <= (1e-4 if features == 1 else 1e-5)
 
 
 @compiler
