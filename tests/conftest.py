@@ -12,6 +12,7 @@ import pytest
 import torch
 
 torch.set_num_threads(1)  # pytest-xdist runs a process a core
+os.environ["OMP_NUM_THREADS"] = "1"  # so do the commands that tests start: threads that want one core wait for each other
 
 RELU = "performer(kernel=relu, features=16)"
 ATTENTIONS = {"exact": "softmax", "all": RELU, "mixed": f"{RELU} + softmax", "more": "performer(kernel=relu, features=32)"}

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import vixformer as vix
-from vixformer.config import Data, Recipe, Train, read_recipe, recipe_from_dict
-from vixformer.recipes import RECIPES
-
-
-@pytest.mark.parametrize("name", sorted(RECIPES))
-def test_every_recipe_builds_and_round_trips(name: str) -> None:
-    recipe = vix.load_recipe(name)
-    assert recipe_from_dict(json.loads(recipe.to_json()), name) == recipe
-    config: Any = recipe.model.filled(28, 1, 10)
-    assert config.owner(config).attention_expression()
+from vixformer.config import Data, Recipe, Train, read_recipe
 
 
 def test_hybrid_recipes_are_those_of_the_document() -> None:

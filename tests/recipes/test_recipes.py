@@ -60,6 +60,7 @@ def test_a_recipe_builds_steps_and_survives_json(name: str, tmp_path: Path) -> N
     images = Images.all(torch.randint(256, (2, *shape), dtype=torch.uint8), torch.tensor([0, 1]), classes)
     torch.manual_seed(0)
     model: Any = recipe.build(images)
+    assert model.attention_expression()
     side = recipe.data.resize or shape[1]
     optimizer = make_optimizer(model, recipe.train)
     scores = model.train()(torch.randn(2, shape[0], side, side))

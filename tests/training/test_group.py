@@ -55,9 +55,13 @@ def trained(recipe: Recipe, out: Path, processes: int) -> tuple[Path, str]:
     return folder, said
 
 
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(RECIPE, tmp_path_factory.mktemp("one"), 1)[0]
+
+
 @pytest.mark.parametrize("shard", [False, True])
-def test_two_are_as_good_as_one(tmp_path: Path, shard: bool) -> None:
-    one, _ = trained(RECIPE, tmp_path / "one", 1)
+def test_two_are_as_good_as_one(one: Path, tmp_path: Path, shard: bool) -> None:
     two, said = trained(replace(RECIPE, train=replace(RECIPE.train, shard=shard)), tmp_path / "two", 2)
     assert said.count("test top-1") == 1  # one of them speaks
     weights = [load_file(folder / "last.safetensors") for folder in (one, two)]
