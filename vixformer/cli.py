@@ -82,7 +82,7 @@ FLAGS = {
         "--space SPACE": 'what may vary: a name, a JSON file, or "train.lr=1e-4..1e-2:log; train.batch_size=64|128"',
         "--trials N": "how many in all, of all workers together; a grid needs none",
         "--sampler WORD": "tpe (the default), grid or random",
-        "--pruner WORD": "median, hyperband or none (the default): give up trials that are behind",
+        "--pruner WORD": "median (the default), hyperband or none: give up trials that are behind",
         "--metric NAME": "of the summary, what to maximise (val_top1)",
         "--minimize NAME": "a second goal, such as inference_ms: what is best for either is kept",
         "--folds K": "every trial on K folds",

@@ -77,12 +77,14 @@ def checked(config: type[T], values: Mapping[str, Any], where: str) -> T:
     for key in values:
         if key not in names:
             raise ValueError(unknown(f"option of {where}", key, names))
-        if isinstance(values[key], float) and not math.isfinite(values[key]):
-            raise ValueError(f"{where}: {key} must be a finite number, not {values[key]}")
     try:
-        return _adapter(config).validate_python({key: _worded(value, _hints(config)[key]) for key, value in values.items()})
+        made = _adapter(config).validate_python({key: _worded(value, _hints(config)[key]) for key, value in values.items()})
     except ValidationError as error:
         raise ValueError(f"{where}: {_sentence(error, _hints(config))}") from None
+    for key in values:  # only now is the word inf a number
+        if isinstance(getattr(made, key), float) and not math.isfinite(getattr(made, key)):
+            raise ValueError(f"{where}: {key} must be a finite number, not {values[key]}")
+    return made
 
 
 @functools.cache

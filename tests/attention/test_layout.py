@@ -89,6 +89,8 @@ def test_stages() -> None:
         ("lens(conv=false)", "conv must be a whole number or none, not 'false'"),
         ("prism(end=true)", "end must be softplus, relu or elu, not 'true'"),
         ("lens(norm=3)", "norm must be true or false, not 3"),
+        ("lens(power=inf)", "power must be a finite number, not inf"),
+        ("lens(power=nan)", "power must be"),
         ("first(performer, n=-1)", "n must be a number of layers, not -1"),
         ("first(performer, n=two)", "n must be a number of layers, not two"),
         ("first()", "takes one attention"),
