@@ -1,7 +1,7 @@
 """Runs worth keeping: what is small of a run folder goes to docs/results/runs, and comes back from there.
 
 python -m tools.runs collect /tmp/runs     finished runs of these folders, by the name of their recipe and their seed
-python -m tools.runs time 'hybrid/imagenet/*'     20 training steps and 20 inferences of each, in turn; --elsewhere: of a second machine
+python -m tools.runs time 'hybrid/imagenet/*'     20 (--steps) training steps and inferences each, in turn; --elsewhere: a second machine's
 python -m tools.runs twins cifar-kernels/ftheta 'performer(kernel=relu, features=512)'     the same beside its twin with that attention
 """
 
@@ -32,7 +32,6 @@ RESULTS = Path(__file__).parent.parent / "docs/results"
 TIMINGS = RESULTS / "timings"
 ELSEWHERE = TIMINGS / "elsewhere"
 """Of a second machine."""
-STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def keep(run: Run, target: Path) -> None:
     (target / RECIPE).write_text(recipe.to_json())
 
 
-def measure_time(recipes: dict[str, Recipe], path: Path, batch: int | None) -> None:
+def measure_time(recipes: dict[str, Recipe], path: Path, batch: int | None, count: int) -> None:
     """A training step with its optimiser, and inference, of the recipe's own batch unless another is given."""
     keep_freed_memory()
     steps, looks, facts = {}, {}, {}
@@ -102,7 +101,7 @@ def measure_time(recipes: dict[str, Recipe], path: Path, batch: int | None) -> N
 
         steps[name], looks[name] = step, look
         facts[name] = {"batch": len(images), "train_images": len(parts.train.images) + (0 if parts.val is None else len(parts.val.images))}
-    trained, inferred = interleaved(steps, 0, STEPS), interleaved(looks, 0, STEPS)
+    trained, inferred = interleaved(steps, 0, count), interleaved(looks, 0, count)
     for name, fact in facts.items():
         an_epoch = fact["train_images"] / fact["batch"] * trained[name].median / 1e3
         fact |= {"step_ms": vars(trained[name]), "inference_ms": vars(inferred[name]), "seconds_an_epoch": an_epoch}
@@ -122,6 +121,7 @@ def main() -> None:
     twins.add_argument("attention")
     for command in (timing, twins):
         command.add_argument("--batch", type=int)
+        command.add_argument("--steps", type=int, default=20)
         command.add_argument("--elsewhere", dest="folder", action="store_const", const=ELSEWHERE, default=TIMINGS)
     options = parser.parse_args()
     if options.command == "collect":
@@ -129,12 +129,12 @@ def main() -> None:
     elif options.command == "time":
         for pattern in options.patterns:
             chosen = {name: load_recipe(name) for name in list_recipes() if fnmatch(name, pattern)}
-            measure_time(chosen, options.folder / f"{pattern.replace('/', '-').replace('*', 'all')}.json", options.batch)
+            measure_time(chosen, options.folder / f"{pattern.replace('/', '-').replace('*', 'all')}.json", options.batch, options.steps)
     else:
         recipe = load_recipe(options.recipe)
         twin = replace(recipe, model=replace(recipe.model, attention=options.attention))
         path = options.folder / f"{options.recipe.replace('/', '-')}-twin.json"
-        measure_time({options.recipe: recipe, f"{options.recipe}/twin": twin}, path, options.batch)
+        measure_time({options.recipe: recipe, f"{options.recipe}/twin": twin}, path, options.batch, options.steps)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ class Setting:
 
 CIFAR10 = Data(name="cifar10", crop=4, flip=True)
 SETTINGS = {
-    "cifar10": Setting(data=CIFAR10, epochs=5, names=(*Setting.names, "random", "wider", "no-conv", *LEARNED)),
+    "cifar10": Setting(data=CIFAR10, epochs=5, names=(*Setting.names, "no-conv", *LEARNED)),
     "tiny-imagenet": Setting(data=Data(name="tiny-imagenet", crop=8, flip=True), epochs=5, batch=32),
     "fashion-mnist": Setting(data=Data(name="fashion-mnist", fraction=0.25, crop=2, flip=True), epochs=4),
     "pixels": Setting(data=replace(CIFAR10, fraction=0.04, test_fraction=0.2), epochs=6, patch=1, batch=32),
