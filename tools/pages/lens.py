@@ -60,7 +60,8 @@ def page() -> str:
         "trainings are too short to draw them anew; `matrix` has as many features as a head is wide, since more would be more weights. "
         "Times are of one training step and one inference of the whole model with two threads, in turn, to exact attention, on "
         f"{TIMES['lens/cifar10/prism']['machine']['processor']} "
-        "(`python -m tools.runs time 'lens/cifar10/*'`).",
+        "(`python -m tools.runs time 'lens/cifar10/*'`, and so on). Where a table names two machines some pairs are of both: such a pair "
+        "has the same start, data and order, and rounds differently.",
         "## The record",
         _record(),
     ]
@@ -84,7 +85,7 @@ def page() -> str:
         seeds = len(RUNS[base + ours_here[0]])
         each = statistics.fmean(min(run.summary["seconds_in_all"] for run in RUNS[name]) for name in names)
         hours = seeds * len(setting.names) * each / 2 / 3600  # rows that are not run yet count as the mean of those that are
-        parts += [f"`vix compare 'lens/{where}/*' --seeds {seeds} --against {base}{ours_here[0]} --jobs 2`, about {hours:.1f} hours."]
+        parts += [f"`vix compare 'lens/{where}/*' --seeds {seeds} --against {base}{ours_here[0]} --jobs 2`, about {hours:.1f} hours by the fastest run of each row."]
     return "\n\n".join([*parts, "## The record, epoch by epoch", _epochs_of_the_record()])
 
 
