@@ -85,7 +85,8 @@ def page() -> str:
         seeds = len(RUNS[base + ours_here[0]])
         each = statistics.fmean(min(run.summary["seconds_in_all"] for run in RUNS[name]) for name in names)
         hours = seeds * len(setting.names) * each / 2 / 3600  # rows that are not run yet count as the mean of those that are
-        parts += [f"`vix compare 'lens/{where}/*' --seeds {seeds} --against {base}{ours_here[0]} --jobs 2`, about {hours:.1f} hours by the fastest run of each row."]
+        command = f"`vix compare 'lens/{where}/*' --seeds {seeds} --against {base}{ours_here[0]} --jobs 2`"
+        parts += [f"{command}, about {hours:.1f} hours by the fastest run of each row."]
     return "\n\n".join([*parts, "## The record, epoch by epoch", _epochs_of_the_record()])
 
 

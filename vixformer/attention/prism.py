@@ -17,7 +17,7 @@ from vixformer.attention.linear import LinearCore
 
 EPS = 1e-3
 GAIN = 8.0
-"""How steeply the network begins, so that softplus is nearly ReLU. Begun as Lens with ReLU at its end, it needs neither this nor a shift."""
+"""How steeply the network begins, so that softplus is near ReLU. Begun as Lens with ReLU at its end, it needs neither this nor a shift."""
 SHIFT = {"orthogonal": -1.0, "lens": -2.0}
 ENDS: dict[str, Callable[[Tensor], Tensor]] = {"softplus": F.softplus, "relu": F.relu, "elu": lambda y: F.elu(y) + 1.0}
 
