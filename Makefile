@@ -9,8 +9,8 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable ".[test]"
-	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --no-deps vit-pytorch timm  # they ask for torchvision
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[test]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps vit-pytorch timm  # they ask for torchvision
 	touch $(STAMP)
 
 test: lint
