@@ -22,7 +22,7 @@ lint: setup
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-test-slow: setup  ## minutes: compiles every core with inductor, kills a training thirty times
+test-slow: setup  ## minutes: compiles every core with inductor, traces every pair, fills a disk, kills a training thirty times
 	$(BIN)/pytest -m slow
 
 bench: setup  ## ten minutes, with nothing else running: ours beside the peers; writes docs/speed.md and its chart

@@ -77,6 +77,7 @@ def test_two_are_as_good_as_one(one: Path, tmp_path: Path, shard: bool) -> None:
     assert summaries[0]["confusion"] == summaries[1]["confusion"]
 
 
+@pytest.mark.slow
 def test_a_model_in_parts_goes_on_in_parts(tmp_path: Path) -> None:
     # rate and new features would depend on the number of epochs
     steady = replace(RECIPE, train=replace(RECIPE.train, schedule="constant", redraw_every=None))

@@ -271,6 +271,7 @@ def test_a_full_disk_keeps_the_previous_checkpoint(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["last.safetensors"]
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_during_training_costs_nothing_that_was_there(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.json"
     recipe.write_text(tiny(epochs=4, fraction=0.1).to_json())
