@@ -42,11 +42,9 @@ def on_peers(attention: str) -> nn.Module:
 
 def others() -> dict[str, nn.Module]:
     """ViTs of 64 tokens and a class token, as others build them."""
-    from transformers import ViTConfig, ViTForImageClassification
+    from tests.backbones.test_others import transformers, vit_pytorch
 
-    from tests.backbones.test_others import vit_pytorch
-
-    config = ViTConfig(
+    config = transformers().ViTConfig(
         hidden_size=DIM, num_hidden_layers=6, num_attention_heads=HEADS, intermediate_size=2 * DIM, image_size=32, patch_size=4
     )
     config.num_labels = 10
@@ -54,7 +52,7 @@ def others() -> dict[str, nn.Module]:
     class Scores(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.model = ViTForImageClassification(config)
+            self.model = transformers().ViTForImageClassification(config)
 
         def forward(self, x: Tensor) -> Tensor:
             return self.model(x).logits

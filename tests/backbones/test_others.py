@@ -34,6 +34,11 @@ def vit_pytorch(file: str) -> Any:
     return module
 
 
+def transformers() -> Any:
+    """By its name, because pyright takes half a minute for an import statement of it."""
+    return importlib.import_module("transformers")
+
+
 def stirred(model: nn.Module) -> nn.Module:
     """With other numbers than those it starts with, so that no weight is out of sight, and our epsilon."""
     torch.manual_seed(1)
@@ -214,12 +219,10 @@ def test_cvt() -> None:
 
 
 def test_published_cvt() -> None:
-    from transformers import CvtConfig, CvtForImageClassification
-
     depths, heads, dims = (1, 2, 3), (1, 3, 6), (16, 48, 96)
-    config: Any = CvtConfig(embed_dim=list(dims), num_heads=list(heads), depth=list(depths))
+    config: Any = transformers().CvtConfig(embed_dim=list(dims), num_heads=list(heads), depth=list(depths))
     config.num_labels = 10
-    theirs = stirred(CvtForImageClassification(config))
+    theirs = stirred(transformers().CvtForImageClassification(config))
     sizes = create_model("cvt-13").config
     values = {f.name: getattr(sizes, f.name) for f in fields(sizes)}
     ours = create_model("cvt", **{**values, "dims": dims, "depths": depths, "num_heads": heads, "num_classes": 10, "img_size": 64})
@@ -244,10 +247,8 @@ def test_published_cvt() -> None:
 
 def test_published_levit() -> None:
     """With both heads, the norms before them, and attention between stages."""
-    from transformers import LevitConfig, LevitForImageClassificationWithTeacher
-
     width, heads, depths, dims = 8, (2, 3), (1, 2), (32, 48)
-    config: Any = LevitConfig(
+    config: Any = transformers().LevitConfig(
         hidden_sizes=list(dims),
         num_attention_heads=list(heads),
         depths=list(depths),
@@ -258,7 +259,7 @@ def test_published_levit() -> None:
     )
     config.num_labels = 10
     config.down_ops = [["Subsample", width, dims[0] // width, 4, 2, 2], [""]]
-    theirs = stirred(LevitForImageClassificationWithTeacher(config))
+    theirs = stirred(transformers().LevitForImageClassificationWithTeacher(config))
     sizes = create_model("levit-128s").config
     values = {f.name: getattr(sizes, f.name) for f in fields(sizes)}
     ours = create_model("levit", **{**values, "dims": dims, "depths": depths, "num_heads": heads, "head_dim": width, "num_classes": 10})
