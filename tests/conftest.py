@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import lzma
 import os
 import shutil
 from collections.abc import Iterator
@@ -21,6 +23,14 @@ ATTENTIONS = {"exact": "softmax", "all": RELU, "mixed": f"{RELU} + softmax", "mo
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _embedded_images_are_unpacked_once() -> Iterator[None]:
+    """They take a third of the time of a tiny training, and most tests train something."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lzma, "decompress", functools.lru_cache(4)(lzma.decompress))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -78,6 +80,16 @@ def convolves(attention: str) -> bool:
 def causal(attention: str) -> str:
     attention = f"{attention}(conv=none)" if convolves(attention) else attention
     return f"{attention[:-1]}, causal=true)" if "(" in attention else f"{attention}(causal=true)"
+
+
+def slow_unless(kept: bool, *values: Any) -> Any:
+    """A case for every run where it is one of those kept, and otherwise for `make test-slow`."""
+    return pytest.param(*values, marks=() if kept else pytest.mark.slow)
+
+
+def with_lengths(attentions: Iterable[str], every: Iterable[int], few: Iterable[int]) -> list[Any]:
+    """Every word at every length; kernels and variants, whose path does not depend on it, at few, and the rest in the slow run."""
+    return [slow_unless(a in WORDS or n in few, a, n) for a in attentions for n in every]
 
 
 CAUSAL = [causal(a) for a in (*WORDS, *KERNELS) if has_option(a, "causal")]

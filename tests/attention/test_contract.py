@@ -16,6 +16,7 @@ from tests.attention.cases import (
     CAUSAL,
     CORES,
     DIM,
+    KERNELS,
     MIXERS,
     WORDS,
     build,
@@ -25,6 +26,8 @@ from tests.attention.cases import (
     is_core,
     mechanism_of,
     options_for,
+    slow_unless,
+    with_lengths,
     word,
 )
 from vixformer import create_attention
@@ -34,7 +37,9 @@ from vixformer.attention.projection import Attention
 from vixformer.measure.cost import multiply_adds
 
 LENGTHS = (1, 2, 17, 64, 65, 197)
-TRACED = [*ALL, *(pytest.param(attention, marks=pytest.mark.slow) for attention in CAUSAL)]
+FEW = (1, 17, 197)
+TRACED = [slow_unless(a in WORDS or a in KERNELS, a) for a in (*ALL, *CAUSAL)]
+"""A trace takes half a second: one of every word and every kernel in the quick run."""
 
 
 def closeness(dtype: torch.dtype) -> float:
@@ -42,8 +47,7 @@ def closeness(dtype: torch.dtype) -> float:
     return {torch.float32: 1e-5, torch.bfloat16: 6e-2, torch.float16: 8e-3}[dtype]
 
 
-@pytest.mark.parametrize("n", LENGTHS)
-@pytest.mark.parametrize("attention", ALL)
+@pytest.mark.parametrize(("attention", "n"), with_lengths(ALL, LENGTHS, FEW))
 def test_equals_its_slow_twin_with_gradients(attention: str, n: int) -> None:
     fast = build(attention, n)
     slow = copy.deepcopy(fast)
@@ -77,8 +81,7 @@ def test_equals_its_slow_twin_under_a_mask(attention: str) -> None:
     assert distance(core(q, k, v, mask), core.reference(q, k, v, mask)) <= 1e-5
 
 
-@pytest.mark.parametrize("n", LENGTHS)
-@pytest.mark.parametrize("attention", ALL)
+@pytest.mark.parametrize(("attention", "n"), with_lengths(ALL, LENGTHS, FEW))
 def test_an_image_does_not_depend_on_its_batch(attention: str, n: int) -> None:
     module = build(attention, n)
     x = torch.randn(3, n, DIM)
@@ -90,8 +93,7 @@ def test_an_image_does_not_depend_on_its_batch(attention: str, n: int) -> None:
         assert distance(together[i], alone[i]) <= (1e-4 if "taylor" in attention else 1e-5)  # products of large parts cancel each other
 
 
-@pytest.mark.parametrize("n", LENGTHS)
-@pytest.mark.parametrize("attention", CORES)
+@pytest.mark.parametrize(("attention", "n"), with_lengths(CORES, LENGTHS, FEW))
 def test_masked_content_changes_nothing(attention: str, n: int) -> None:
     module = build(attention, n)
     x, mask = torch.randn(2, n, DIM), torch.rand(2, n) < 0.7
@@ -128,8 +130,7 @@ def test_mixers_refuse_a_mask(attention: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("n", LENGTHS)
-@pytest.mark.parametrize("attention", ALL)
+@pytest.mark.parametrize(("attention", "n"), with_lengths(ALL, LENGTHS, (1, 197)))
 def test_half_precision_is_finite_and_close(attention: str, n: int, dtype: torch.dtype) -> None:
     module = build(attention, n)
     half = copy.deepcopy(module).to(dtype)
@@ -207,8 +208,10 @@ def test_training_gives_every_parameter_a_finite_gradient(attention: str) -> Non
         assert p.grad.isfinite().all(), name
 
 
-@pytest.mark.parametrize("n", [64, 256, 1024])
-@pytest.mark.parametrize("attention", [*[a for a in ALL if not Mechanism.members[word(a)].by_formula], *CAUSAL])
+@pytest.mark.parametrize(
+    ("attention", "n"),
+    with_lengths([*[a for a in ALL if not Mechanism.members[word(a)].by_formula], *CAUSAL], (64, 256, 1024), (256,)),
+)
 def test_costs_what_it_declares(attention: str, n: int) -> None:
     module = build(attention, n, dim=128, heads=4)
     side = int(n**0.5)

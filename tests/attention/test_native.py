@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.attention.cases import build, core_of, distance
+from tests.attention.cases import build, core_of, distance, slow_unless
 from vixformer import create_attention
 from vixformer.attention import native, ops
 from vixformer.attention.base import Mechanism, Shape
@@ -155,11 +155,16 @@ def test_the_convolution_of_v_and_its_gradients(grid: tuple[int, int], front: in
 
 
 @compiler
-@pytest.mark.parametrize("n", [1, 17, 95, 96, 97, 197, 800])
-@pytest.mark.parametrize("features", [1, 16, 24, 64, 110])
+@pytest.mark.parametrize(
+    ("features", "n"),
+    [
+        slow_unless(n == 97 or features == 110, features, n)  # the ends of a block of tokens and of a block of features
+        for features, n in itertools.product([1, 16, 24, 64, 110], [1, 17, 95, 96, 97, 197, 800])
+    ],
+)
 @pytest.mark.parametrize("kernel", KERNELS)
 @torch.no_grad()
-def test_linear_attention_equals_the_reference(n: int, features: int, kernel: str) -> None:
+def test_linear_attention_equals_the_reference(features: int, n: int, kernel: str) -> None:
     core = core_of(build(f"performer(kernel={kernel}, features={features})", n, dim=64, heads=2))
     q, k, v = (1.5 * torch.randn(3, 2, n, 32) for _ in range(3))
     k[1] *= 4  # the largest key is not in the first block, and one image is unlike the others

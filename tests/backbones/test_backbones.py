@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.attention.cases import WORDS, convolves, distance
+from tests.attention.cases import WORDS, convolves, distance, slow_unless
 from vixformer import create_model, from_pretrained, load_recipe
 from vixformer.backbones.base import Backbone
 from vixformer.blocks.positions import NoPositions
@@ -26,15 +26,18 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     "convtoken-grid": ("convtoken", dict(conv_dims=(8, 16), embed_dim=32, num_heads=2, tokens="grid", img_size=16)),
 }
 EVERY = [(name, word) for name in SMALL for word in WORDS]
-COVERING = [
-    pytest.param(name, word, marks=[] if name == "vit" or word in ("softmax", "prism") else pytest.mark.slow) for name, word in EVERY
-]
-"""Every mechanism in one backbone and two in the others; the rest is for `make test-slow`, as tracing takes seconds."""
+COVERING = [slow_unless(word == "prism" or (name == "vit" and convolves(word)), name, word) for name, word in EVERY]
+"""Every backbone, and in one of them every mechanism that may want its grid: tests/attention/test_contract.py traces all mechanisms."""
 
 
 def small(name: str, attention: str = "softmax", **options: Any) -> Any:
     model, sizes = SMALL[name]
     return create_model(model, attention=attention, **{**sizes, **options})
+
+
+def traced(name: str, attention: str) -> Any:
+    """One layer of a kind is enough for a tracer, which takes as long for each."""
+    return small(name, attention, **{key: 1 for key in SMALL[name][1] if key == "depth"}).eval()
 
 
 def images(model: Any, count: int = 3) -> torch.Tensor:
@@ -76,7 +79,7 @@ def test_images_do_not_see_each_other_and_answers_are_the_same_again(name: str, 
 
 @pytest.mark.parametrize(("name", "word"), COVERING)
 def test_export(name: str, word: str) -> None:
-    model = small(name, word).eval()
+    model = traced(name, word)
     x = images(model, 2)
     with torch.no_grad():
         assert distance(torch.export.export(model, (x,)).module()(x), model(x)) <= 1e-5
@@ -85,7 +88,7 @@ def test_export(name: str, word: str) -> None:
 @pytest.mark.parametrize(("name", "word"), COVERING)
 def test_compiles_in_one_graph(name: str, word: str) -> None:
     torch.compiler.reset()
-    model = small(name, word).eval()
+    model = traced(name, word)
     x = images(model, 2)
     with torch.no_grad():
         assert distance(torch.compile(model, fullgraph=True, backend="eager")(x), model(x)) <= 1e-5

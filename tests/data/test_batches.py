@@ -137,17 +137,18 @@ def test_loaders_augment_training_and_nothing_else() -> None:
 
 def test_a_set_larger_than_memory_streams(tmp_path: Path) -> None:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    shape = (2 * memory // (3 * 64 * 64), 3, 64, 64)
+    side = 224
+    shape = (2 * memory // (3 * side * side), 3, side, side)
     with (tmp_path / "images.u8").open("wb") as file:
         file.truncate(math.prod(shape))  # a file of holes takes no room on disk
-        file.seek(5 * 3 * 64 * 64)
-        file.write(bytes([200]) * (3 * 64 * 64))
+        file.seek(5 * 3 * side * side)
+        file.write(bytes([200]) * (3 * side * side))
     images = Images.all(mapped(tmp_path / "images.u8", shape), torch.arange(shape[0]) % 10, tuple("abcdefghij"))
-    loader = Loader(images, 64, (0.5,), (0.5,), (64, 64), torch.device("cpu"), Augmentation(crop=4, flip=True))
+    loader = Loader(images, 16, (0.5,), (0.5,), (side, side), torch.device("cpu"), Augmentation(crop=4, flip=True))
     order = loader.order(generator())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for i, (batch, _) in enumerate(loader.batches(order, generator())):
-        assert batch.shape == (64, 3, 64, 64)
+        assert batch.shape == (16, 3, side, side)
         if i == 5:
             break
     channel_statistics(images, most=200)
