@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.attention.cases import slow_unless
 from vixformer import list_recipes, load_recipe
-from vixformer.config import read_recipe
+from vixformer.config import Recipe, read_recipe
 from vixformer.data.base import DataSet, Images
 from vixformer.recipes.lens import EPOCH, SETTINGS
 from vixformer.training.optim import learning_rate, make_optimizer
@@ -50,21 +52,48 @@ def test_beyond_the_tables() -> None:
     assert {"hybrid/mnist/first-relu-8", "xformers/cifar10/vip-softmax", "cifar-kernels/vit-pretrained"} <= set(list_recipes())
 
 
+def images_for(recipe: Recipe) -> Images:
+    shape = DataSet.member(recipe.data.name).shape
+    classes = tuple(map(str, range(CLASSES.get(recipe.data.name, 10))))
+    return Images.all(torch.randint(256, (2, *shape), dtype=torch.uint8), torch.tensor([0, 1]), classes)
+
+
 @pytest.mark.parametrize("name", list_recipes())
-def test_a_recipe_builds_steps_and_survives_json(name: str, tmp_path: Path) -> None:
+def test_a_recipe_builds_and_survives_json(name: str, tmp_path: Path) -> None:
     recipe = load_recipe(name)
     (tmp_path / "recipe.json").write_text(recipe.to_json())
     assert read_recipe(tmp_path / "recipe.json") == recipe
-    shape = DataSet.member(recipe.data.name).shape
-    classes = tuple(map(str, range(CLASSES.get(recipe.data.name, 10))))
-    images = Images.all(torch.randint(256, (2, *shape), dtype=torch.uint8), torch.tensor([0, 1]), classes)
+    images = images_for(recipe)
+    with torch.device("meta"):
+        model: Any = recipe.build(images)
+    side = recipe.data.resize or images.shape[1]
+    assert (model.config.in_chans, model.img_size, model.config.num_classes) == (images.shape[0], (side, side), len(images.classes))
+    assert model.attention_expression()
+    assert make_optimizer(model, recipe.train).param_groups
+
+
+def first_of_a_kind() -> set[str]:
+    """One recipe of each combination of backbone, mechanisms, kernels and optimizer: what a step of training depends on."""
+    kinds: dict[Any, str] = {}
+    for name in list_recipes():
+        recipe: Any = load_recipe(name)
+        words = frozenset(re.findall(r"[a-z]+(?=\(|$| )|(?<=kernel=)\w+", recipe.model.attention))
+        kinds.setdefault((type(recipe.model), words, recipe.train.optimizer), name)
+    return set(kinds.values())
+
+
+FIRST = first_of_a_kind()
+
+
+@pytest.mark.parametrize("name", [slow_unless(name in FIRST, name) for name in list_recipes()])
+def test_a_recipe_takes_a_step(name: str) -> None:
+    recipe = load_recipe(name)
+    images = images_for(recipe)
     torch.manual_seed(0)
     model: Any = recipe.build(images)
-    assert model.attention_expression()
-    side = recipe.data.resize or shape[1]
     optimizer = make_optimizer(model, recipe.train)
-    scores = model.train()(torch.randn(2, shape[0], side, side))
-    assert scores.shape == (2, len(classes))
+    scores = model.train()(torch.randn(2, images.shape[0], *model.img_size))
+    assert scores.shape == (2, len(images.classes))
     F.cross_entropy(scores, images.labels).backward()
     for group in optimizer.param_groups:
         group["lr"] = learning_rate(recipe.train, 0.5)
