@@ -48,16 +48,30 @@ def test_every_word_is_documented() -> None:
 
 def test_layouts_of_the_page_can_be_read() -> None:
     page = (ROOT / "docs" / "attention.md").read_text()
-    table = page.split("Options are")[0]
-    for expression in re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE):
+    table, _, rest = page.partition("Options are")
+    found = re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE)
+    assert rest
+    assert "softmax" in found
+    assert any("first(" in expression for expression in found)
+    for expression in found:
         parse(expression.replace("\\|", "|"))
 
 
-@pytest.mark.parametrize("page", ["README.md", *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/**/*.md")))])
-def test_links_lead_somewhere(page: str) -> None:
-    text = (ROOT / page).read_text()
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
-        assert (ROOT / page).parent.joinpath(target).exists(), target
+LINKS = {page: re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()) for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]}
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in LINKS])
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINKS[page]:
+        assert page.parent.joinpath(target).exists(), target
+
+
+def test_links_blocks_and_commands_are_found_at_all() -> None:
+    """The tests of them are empty where an expression matches nothing."""
+    assert LINKS[ROOT / "README.md"]
+    assert sum(map(len, LINKS.values())) > 50
+    assert len(BLOCKS) > 5
+    assert sum(len(commands(page)) for page in PAGES) > 20
 
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
@@ -109,4 +123,5 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stdout + built.stderr
     page = (tmp_path / "site" / "index.html").read_text()
     assert "Which attention should I use" in page
+    assert re.search(r'(src|href)="[^"]*\.(js|css|woff2?)"', page)
     assert not re.search(r'(src|href)="https?://(?!squidfunk|www\.mkdocs)[^"]*\.(js|css|woff2?)"', page)  # nothing from the network

@@ -118,7 +118,7 @@ def test_python_about_a_run_works(inside: Path) -> None:
 
 def test_other_blocks_can_be_read() -> None:
     """Shell for machines that are not here, a space in JSON, targets of make."""
-    checked = 0
+    checked, targets = 0, set[str]()
     for page in PAGES:
         for kind, text in re.findall(r"^```(sh|json)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
             checked += 1
@@ -127,5 +127,7 @@ def test_other_blocks_can_be_read() -> None:
             else:
                 space_from_dict(json.loads(text))
         for target in re.findall(r"^make (\w[\w-]*)", page.read_text(), re.MULTILINE):
+            targets.add(target)
             subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True, env={**os.environ, "MAKEFLAGS": ""})
     assert checked > 5
+    assert targets

@@ -16,8 +16,13 @@ from vixformer.training.loop import train
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "exact-seed0-0123456789ab"
-    train(tiny(attention="softmax", epochs=3, fraction=0.2), folder)
+    train(tiny(attention="softmax", epochs=2, fraction=0.1), folder)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _timed_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vixformer.conversion.choose.SECONDS_A_LAYER", 0.05)
 
 
 def test_a_new_run_that_remembers_its_parent(parent: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

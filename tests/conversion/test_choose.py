@@ -12,6 +12,11 @@ from vixformer import convert
 from vixformer.conversion.choose import LayerCost, _cheapest, choose, mixed
 
 
+@pytest.fixture(autouse=True)
+def _timed_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vixformer.conversion.choose.SECONDS_A_LAYER", 0.05)
+
+
 def _damaged(layer: int) -> tuple[Any, Any, torch.Tensor]:
     torch.manual_seed(0)
     old = small("vit", depth=4).eval()

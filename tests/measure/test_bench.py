@@ -55,11 +55,22 @@ def test_models_of_several_kinds(train: bool, dtype: Any) -> None:
     assert torch.get_num_threads() == threads
 
 
-@pytest.mark.filterwarnings("default")  # inductor's own
-def test_a_training_step_of_a_layer_and_compilation() -> None:
+def test_a_training_step_of_a_layer_and_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler is the quick one of torch; inductor is in the next test."""
+    compiled: list[Any] = []
+    plain = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda module: compiled.append(module) or plain(module, backend="eager"))
     for train, compile in ((True, False), (False, True)):
         (row,) = bench_attention(["hedgehog"], Sizes(**QUICK, tokens=(8,), batch=2, train=train, compile=compile))
         assert row.time.count >= 5
+        assert len(compiled) == int(compile)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # inductor's own
+def test_compilation_with_inductor() -> None:
+    (row,) = bench_attention(["hedgehog"], Sizes(**QUICK, tokens=(8,), batch=2, compile=True))
+    assert row.time.count >= 5
 
 
 def test_a_device_that_is_not_here() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.attention.cases import ALL, word
+from tests.attention.cases import ALL, WORDS, slow_unless, word
 from vixformer import create_attention, create_model
 from vixformer.attention.base import Mechanism
 from vixformer.measure.cost import bytes_kept, layer_costs, model_cost, multiply_adds, parameters
@@ -74,7 +74,7 @@ def test_layers_and_model() -> None:
     assert model.training  # as it was
 
 
-@pytest.mark.parametrize("attention", [a for a in ALL if not Mechanism.members[word(a)].by_formula])
+@pytest.mark.parametrize("attention", [slow_unless(a in WORDS, a) for a in ALL if not Mechanism.members[word(a)].by_formula])
 def test_what_a_mechanism_declares_agrees_with_the_counter(attention: str) -> None:
     model = create_model("vit", attention=attention, depth=1, stem="linear", pool="mean")
     (layer,) = layer_costs(model)

@@ -48,7 +48,7 @@ class Served:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
-    compare({name: tiny(attention=a, epochs=4, fraction=0.2) for name, a in (("exact", EXACT), ("relu", RELU))}, folder)
+    compare({name: tiny(attention=a, epochs=2, fraction=0.1) for name, a in (("exact", EXACT), ("relu", RELU))}, folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -68,7 +68,7 @@ def sneaker(served: Served) -> tuple[bytes, str]:
     """A test image that the best model takes for what it is."""
     from vixformer.backbones.base import from_pretrained
 
-    recipe = tiny(fraction=0.2)
+    recipe = tiny(fraction=0.1)
     parts = load_parts(recipe, torch.device("cpu"))
     model = from_pretrained(next(served.folder.glob(f"{served.models[0]}-seed*")) / "best")
     images, labels = next(parts.test.plain())

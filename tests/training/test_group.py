@@ -16,7 +16,9 @@ import torch
 from safetensors.torch import load_file
 
 from tests.training.test_loop import tiny
+from vixformer.cli import main
 from vixformer.config import Recipe
+from vixformer.training.loop import train
 
 DATA = {"val_fraction": 0.146}
 """427 + 73 images: 24 steps, and shares of the validation part of 37 and 36, which are two batches and one."""
@@ -55,15 +57,15 @@ def trained(recipe: Recipe, out: Path, processes: int) -> tuple[Path, str]:
     return folder, said
 
 
-@pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return trained(RECIPE, tmp_path_factory.mktemp("one"), 1)[0]
-
-
-@pytest.mark.parametrize("shard", [False, True])
-def test_two_are_as_good_as_one(one: Path, tmp_path: Path, shard: bool) -> None:
+@pytest.mark.parametrize("shard", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_two_are_as_good_as_one(tmp_path: Path, shard: bool) -> None:
     two, said = trained(replace(RECIPE, train=replace(RECIPE.train, shard=shard)), tmp_path / "two", 2)
     assert said.count("test top-1") == 1  # one of them speaks
+    train(RECIPE, tmp_path / "one")
+    alike(tmp_path / "one", two)
+
+
+def alike(one: Path, two: Path) -> None:
     weights = [load_file(folder / "last.safetensors") for folder in (one, two)]
     for name, value in weights[0].items():
         if name.startswith("model."):
@@ -90,7 +92,7 @@ def test_a_model_in_parts_goes_on_in_parts(tmp_path: Path) -> None:
     assert all(torch.allclose(value, weights[1][name], atol=1e-5) for name, value in weights[0].items() if name.startswith("model."))
 
 
-def test_ranks_agree_bit_for_bit(tmp_path: Path) -> None:
+def test_ranks_agree_bit_for_bit_and_with_one(tmp_path: Path) -> None:
     script = tmp_path / "ranks.py"
     script.write_text(
         "import os, sys, torch\n"
@@ -103,7 +105,7 @@ def test_ranks_agree_bit_for_bit(tmp_path: Path) -> None:
         "    threads = [task.read_text() for task in Path('/proc/self/task').glob('*/comm')]\n"
         "    assert not any('gloo' in name for name in threads), threads  # whoever ends them later may wait for ever\n"
         "torch.distributed.destroy_process_group = destroyed\n"
-        "result = train(read_recipe(sys.argv[1]))\n"
+        "result = train(read_recipe(sys.argv[1]), Path(sys.argv[2]) / 'two')\n"
         "torch.save(result.model.state_dict(), f\"{sys.argv[2]}/{os.environ['RANK']}.pt\")\n"
     )
     short = replace(RECIPE, train=replace(RECIPE.train, epochs=1))  # so that the best epoch, which the first one restores, is the last
@@ -114,6 +116,8 @@ def test_ranks_agree_bit_for_bit(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     zero, one = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
     assert all(torch.equal(zero[name], one[name]) for name in zero)  # random features too
+    train(short, tmp_path / "one")
+    alike(tmp_path / "one", tmp_path / "two")
 
 
 def test_a_dead_process_ends_the_run_and_another_number_goes_on(tmp_path: Path) -> None:
@@ -131,10 +135,7 @@ def test_a_dead_process_ends_the_run_and_another_number_goes_on(tmp_path: Path) 
     done = len((folder / "history.jsonl").read_text().splitlines())
     assert 0 < done < 60
     (folder / "recipe.json").write_text((folder / "recipe.json").read_text().replace('"epochs": 60', f'"epochs": {done + 1}'))
-    alone = subprocess.run(
-        [sys.executable, "-m", "vixformer", "train", "--resume", str(folder)], capture_output=True, text=True, timeout=120
-    )
-    assert alone.returncode == 0, alone.stderr
+    main(["train", "--resume", str(folder)])
     assert len((folder / "history.jsonl").read_text().splitlines()) == done + 1
 
 
