@@ -88,7 +88,7 @@ def slow_unless(kept: bool, *values: Any) -> Any:
 
 
 def with_lengths(attentions: Iterable[str], every: Iterable[int], few: Iterable[int]) -> list[Any]:
-    """Every word at every length; kernels and variants, whose path does not depend on it, at few, and the rest in the slow run."""
+    """Every word at every length; kernels and variants at few; the rest in the slow run."""
     return [slow_unless(a in WORDS or n in few, a, n) for a in attentions for n in every]
 
 

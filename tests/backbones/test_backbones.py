@@ -27,7 +27,7 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
 }
 EVERY = [(name, word) for name in SMALL for word in WORDS]
 COVERING = [slow_unless(word == "prism" or (name == "vit" and convolves(word)), name, word) for name, word in EVERY]
-"""Every backbone, and in one of them every mechanism that may want its grid: tests/attention/test_contract.py traces all mechanisms."""
+"""Every backbone, and in one of them every mechanism that may want its grid: test_contract.py traces all mechanisms."""
 
 
 def small(name: str, attention: str = "softmax", **options: Any) -> Any:

@@ -16,7 +16,8 @@ from vixformer.conversion.swap import expanded, swap
 
 
 @pytest.mark.parametrize(
-    ("maps", "name"), [slow_unless(name == "vit" or not maps, maps, name) for maps in (0.0, 0.1) for name in ("vit", "cvt", "pit", "cct")]
+    ("maps", "name"),
+    [slow_unless(name == "vit" or not maps, maps, name) for maps in (0.0, 0.1) for name in ("vit", "cvt", "pit", "cct")],
 )
 def test_the_layers_come_closer_and_nothing_else_moves(maps: float, name: str) -> None:
     torch.manual_seed(0)

@@ -16,7 +16,8 @@ CORES = [word for word in WORDS if word not in ("fourier", "mlp", "softmax")]
 
 
 @pytest.mark.parametrize(
-    ("word", "name"), [slow_unless(name == "vit" or word in ("performer", "prism"), word, name) for word in CORES for name in SMALL]
+    ("word", "name"),
+    [slow_unless(name == "vit" or word in ("performer", "prism"), word, name) for word in CORES for name in SMALL],
 )
 @torch.no_grad()
 def test_there_and_back_is_the_same_model(word: str, name: str) -> None:

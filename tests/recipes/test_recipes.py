@@ -67,13 +67,14 @@ def test_a_recipe_builds_and_survives_json(name: str, tmp_path: Path) -> None:
     with torch.device("meta"):
         model: Any = recipe.build(images)
     side = recipe.data.resize or images.shape[1]
-    assert (model.config.in_chans, model.img_size, model.config.num_classes) == (images.shape[0], (side, side), len(images.classes))
+    fits = (images.shape[0], (side, side), len(images.classes))
+    assert (model.config.in_chans, model.img_size, model.config.num_classes) == fits
     assert model.attention_expression()
     assert make_optimizer(model, recipe.train).param_groups
 
 
 def first_of_a_kind() -> set[str]:
-    """One recipe of each combination of backbone, mechanisms, kernels and optimizer: what a step of training depends on."""
+    """One recipe of each combination of backbone, mechanisms, kernels and optimizer."""
     kinds: dict[Any, str] = {}
     for name in list_recipes():
         recipe: Any = load_recipe(name)

@@ -207,7 +207,8 @@ def test_workers_that_begin_at_the_same_moment(start: int, tmp_path: Path) -> No
     script = (
         "import sys; from pathlib import Path; from vixformer.search.storage import *; close_storage(open_storage(None, Path(sys.argv[1])))"
     )
-    workers = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stderr=subprocess.PIPE) for _ in range(4)]
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    workers = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]
     for worker in workers:
         _, complaint = worker.communicate(timeout=120)
         assert worker.returncode == 0, complaint.decode()
