@@ -6,7 +6,7 @@ import functools
 import lzma
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     compare({name: tiny(attention=attention, epochs=1) for name, attention in ATTENTIONS.items()}, folder, seeds=2)
     return folder
+
+
+@pytest.fixture(scope="session")
+def with_timm() -> Iterator[Callable[[str], None]]:
+    from tests.support.timm import process_with_timm
+
+    with process_with_timm() as run:
+        yield run
 
 
 @pytest.fixture(scope="session")

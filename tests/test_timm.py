@@ -1,56 +1,20 @@
-"""Our attention in timm's models and our models in timm, with timm's own sources.
-
-timm asks for torchvision, which torch's build here cannot load, so these run in a process where an empty stand-in has that name: timm's
-model code never calls it.
-"""
+"""Our attention in timm's models and our models in timm, with timm's own sources."""
 
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
-PREPARE = """
-import sys, types
-from importlib.machinery import ModuleSpec
-
-class Anything(type):
-    def __getattr__(cls, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Anything(name, (), {})
-
-class StandIn(types.ModuleType):
-    __path__ = []
-    __getattr__ = Anything.__getattr__
-
-for name in ("torchvision", "torchvision.ops", "torchvision.ops.misc", "torchvision.transforms", "torchvision.transforms.functional",
-             "torchvision.datasets", "torchvision.models", "torchvision.models.feature_extraction"):
-    sys.modules[name] = StandIn(name)
-    sys.modules[name].__spec__ = ModuleSpec(name, None, is_package=True)
-    if "." in name:
-        setattr(sys.modules[name.rpartition(".")[0]], name.rpartition(".")[2], sys.modules[name])
-
-import timm, torch
-import vixformer as vix
-from timm.models import create_model
-torch.manual_seed(0)
-x = torch.randn(2, 3, 32, 32)
-vit = lambda **o: create_model("vit_tiny_patch16_224", img_size=32, patch_size=8, depth=4, num_classes=7, **o).eval()
-"""
+Run = Callable[[str], None]
 here = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed")
 
 
-def run(code: str) -> None:
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PREPARE + code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-
-
 @here
-def test_exact_attention_is_the_same_model() -> None:
-    run("""
+def test_exact_attention_is_the_same_model(with_timm: Run) -> None:
+    with_timm("""
 for options in ({}, {"qk_norm": True}, {"class_token": False, "global_pool": "avg"}, {"reg_tokens": 2}):
     model = vit(**options)
     wanted, names = model(x), set(model.state_dict())
@@ -61,8 +25,8 @@ for options in ({}, {"qk_norm": True}, {"class_token": False, "global_pool": "av
 
 
 @here
-def test_layouts_train() -> None:
-    run("""
+def test_layouts_train(with_timm: Run) -> None:
+    with_timm("""
 from vixformer.attention.performer import Performer
 for layout in ("first(performer)", "lens", "nystrom(landmarks=4) + hedgehog", "linformer(rank=4)"):
     model = vix.patch(vit(), layout).train()
@@ -77,8 +41,8 @@ assert [type(block.attn.core) is Performer for block in model.blocks] == [True, 
 
 
 @here
-def test_sentences() -> None:
-    run("""
+def test_sentences(with_timm: Run) -> None:
+    with_timm("""
 for build, layout, message in (
     (vit, "fourier", "fourier has neither q nor k"),
     (vit, "performr", "unknown attention"),
@@ -107,8 +71,8 @@ except ValueError as error:
 
 
 @here
-def test_our_models_in_timm() -> None:
-    run("""
+def test_our_models_in_timm(with_timm: Run) -> None:
+    with_timm("""
 assert "vixformer_vit_tiny" in timm.list_models("vixformer_*")
 model = timm.create_model("vixformer_vit", attention="first(performer)", img_size=32, num_classes=5, embed_dim=32, depth=2, num_heads=2)
 assert model(x).shape == (2, 5)
