@@ -58,13 +58,14 @@ def process_with_timm() -> Iterator[Callable[[str], None]]:
     """What runs code there, all of it in one process: importing torch and timm takes seconds."""
     command = [sys.executable, "-W", "ignore", "-c", PREPARE + ANSWER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+        asked, answered = process.stdin, process.stdout
+        assert asked is not None
+        assert answered is not None
 
         def run(code: str) -> None:
-            print(json.dumps(code), file=process.stdin, flush=True)
-            complaint = json.loads(process.stdout.readline())
+            print(json.dumps(code), file=asked, flush=True)
+            complaint = json.loads(answered.readline())
             assert not complaint, complaint[-2000:]
 
         yield run
-        process.stdin.close()
+        asked.close()
