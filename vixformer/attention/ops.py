@@ -192,12 +192,13 @@ def stable_exp(u: Tensor, square: Tensor | None, eps: float, keys: bool, mask: T
     """
     if causal:
         u, eps = widest(u), 0.0
-    shift = torch.zeros_like(u[..., :1]) if square is None else square
-    top = (u - shift if eps == 0 else u).detach()
+    if square is not None and eps == 0:
+        # one after the other: exponents above zero would come of rounding the sum of square and c; that of a query cancels
+        u, square = torch.sub(u, square, out=room(u)) if keys else u, None
     if keys and mask is not None:
-        top = top.masked_fill(~mask[:, None, :, None], torch.finfo(top.dtype).min)
-    top = top.amax((-1, -2) if keys else -1, keepdim=True)
-    u = torch.sub(u, shift + top, out=room(u))
+        u = u.masked_fill(~mask[:, None, :, None], torch.finfo(u.dtype).min)
+    top = u.detach().amax((-1, -2) if keys else -1, keepdim=True)
+    u = torch.sub(u, top if square is None else square + top, out=room(u))
     u = torch.exp(u, out=room(u))
     return u if eps == 0 else torch.add(u, eps, out=room(u))
 

@@ -12,6 +12,9 @@ typedef struct {
     Network network;                /* or u is what this makes of x, and m is d */
 } Map;
 
+/* x, or zero where the feature only fills m up: a product with zero would keep NaN */
+static vec counted(vec x, const float *keep) { return (vec)((ivec)x & (load(keep) > spread(0.0f))); }
+
 static void scaled(int rows, int d, const float *x, long s, float scale, float *to, long st) {
     for (int r = 0; r < rows; r++)
         for (int c = 0; c < d; c += W) store(to + r * st + c, load(x + r * s + c) * spread(scale));
@@ -33,9 +36,12 @@ static void project(const Map *f, const float *x, long s, int rows, float *u, fl
     for (int r = 0; r < rows; r++) {
         vec square = spread(0.0f);
         for (int c = 0; c < f->d; c += W) square += load(x + r * s + c) * load(x + r * s + c);
-        half[r] = f->weight * sum_of(square);
-        for (int j = 0; j < f->m; j += W) /* far below anything: never the largest, and exp of it is nothing */
-            store(u + r * f->m + j, load(u + r * f->m + j) + (load(f->keep + j) - spread(1.0f)) * spread(1e30f));
+        half[r] = f->weight == 0.0f ? 0.0f : f->weight * sum_of(square); /* the sum may be infinite */
+        for (int j = 0; j < f->m; j += W) { /* below anything: never the largest, and exp of it is nothing */
+            const ivec filling = load(f->keep + j) == spread(0.0f);
+            float *to = u + r * f->m + j;
+            store(to, (vec)(((ivec)load(to) & ~filling) | ((ivec)spread(-INFINITY) & filling)));
+        }
     }
 }
 
@@ -49,7 +55,7 @@ static float largest(const float *row, int m) {
 static float stabiliser(const Map *f, const float *row, float half) { return largest(row, f->m) - (f->eps == 0.0f ? half : 0.0f); }
 
 static void relu(const Map *f, float *row) {
-    for (int j = 0; j < f->m; j += W) store(row + j, (greater(spread(0.0f), load(row + j)) + spread(f->eps)) * load(f->keep + j));
+    for (int j = 0; j < f->m; j += W) store(row + j, counted(greater(spread(0.0f), load(row + j)) + spread(f->eps), f->keep + j));
 }
 
 /* One pass over the keys. For exponentials the largest so far takes the place of c, and what is summed is scaled down when it grows; eps is
@@ -76,7 +82,8 @@ static float summarise(const Map *f, const float *k, long sk, const float *v, lo
                 for (int j = 0; j < m; j += W) store(total + j, load(total + j) * shrink);
             }
             for (int r = 0; r < rows; r++) {
-                for (int j = 0; j < m; j += W) store(u + r * m + j, vexp(load(u + r * m + j) - spread(half[r] + top)) * load(f->keep + j));
+                for (int j = 0; j < m; j += W)
+                    store(u + r * m + j, counted(vexp(load(u + r * m + j) - spread(half[r]) - spread(top)), f->keep + j));
                 if (f->eps != 0.0f)
                     for (int c = 0; c < d; c += W) store(values + c, load(values + c) + load(v + (start + r) * sv + c));
             }
@@ -98,7 +105,8 @@ static float summarise(const Map *f, const float *k, long sk, const float *v, lo
     return top;
 }
 
-/* phi from u in place. For exponentials `shift` is the c of keys; queries, without it, have their own. */
+/* phi from u in place. For exponentials `shift` is the c of keys; queries, without it, have their own, and without eps their |x|^2 cancels. What is
+ * subtracted one after the other leaves no exponent above zero; the sum of both, rounded, would. */
 static void features(const Map *f, float *u, const float *half, int rows, const float *shift) {
     for (int r = 0; r < rows; r++) {
         float *row = u + r * f->m;
@@ -106,8 +114,8 @@ static void features(const Map *f, float *u, const float *half, int rows, const 
             relu(f, row);
             continue;
         }
-        vec c = spread(half[r] + (shift ? *shift : stabiliser(f, row, half[r])));
-        for (int j = 0; j < f->m; j += W) store(row + j, (vexp(load(row + j) - c) + spread(f->eps)) * load(f->keep + j));
+        const vec square = spread(shift || f->eps != 0.0f ? half[r] : 0.0f), c = spread(shift ? *shift : largest(row, f->m));
+        for (int j = 0; j < f->m; j += W) store(row + j, counted(vexp(load(row + j) - square - c) + spread(f->eps), f->keep + j));
     }
 }
 
