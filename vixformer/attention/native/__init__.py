@@ -404,8 +404,9 @@ def _alike(*tensors: Tensor) -> bool:
 
 
 def _plain(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> bool:
-    """Plain memory of one of these types, not empty, and nobody who would want to see every operation: no tracer, compiler, transform or mode."""
-    if any(type(t) not in (Tensor, nn.Parameter) or t.device.type != "cpu" or t.dtype not in dtypes or not t.numel() for t in tensors):
+    """Plain memory of one of these types, not empty, and nobody who looks at every operation: no tracer, compiler, transform or mode."""
+    kinds = (Tensor, nn.Parameter)
+    if any(type(t) not in kinds or t.device.type != "cpu" or t.dtype not in dtypes or not t.numel() for t in tensors):
         return False
     traced = torch.compiler.is_compiling() or is_tracing() or is_in_torch_dispatch_mode() or ops.transformed()
     return not traced and library() is not None
