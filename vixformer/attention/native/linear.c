@@ -5,6 +5,8 @@
  */
 #include "network.h"
 
+static const float LEAST = 1e8f * FLT_MIN; /* normaliser: see ops._divide */
+
 typedef struct {
     int d, m, exponential; /* phi is exp(u - weight |x|^2 - c) + eps, or max(u, 0) + eps */
     float scale, weight, eps;
@@ -130,7 +132,7 @@ static void answer(const Map *f, const float *q, long sq, int n, const float *co
         gemm(rows, d, m, u, m, 1, context, d, to, so, 0);
         for (int r = 0; r < rows; r++) {
             float normaliser = dot(u + r * m, total, m) + total_eps;
-            vec share = spread(1.0f / (normaliser < FLT_MIN ? FLT_MIN : normaliser));
+            vec share = spread(1.0f / (normaliser < LEAST ? LEAST : normaliser));
             for (int c = 0; c < d; c += W) store(to + r * so + c, load(to + r * so + c) * share);
         }
     }
@@ -229,8 +231,8 @@ int linear_attention_backward(const float *q, const float *k, const float *v, co
                 for (int r = 0; r < rows; r++) { /* half has done its work; from here it holds the gradient of the normaliser */
                     const float *g = grad + i * sg[0] + j * sg[1] + (start + r) * sg[2], *o = out + i * so[0] + j * so[1] + (start + r) * so[2];
                     float normaliser = dot(u + r * m, total, m) + total_eps;
-                    int clamped = normaliser < FLT_MIN;
-                    float share = 1.0f / (clamped ? FLT_MIN : normaliser);
+                    int clamped = normaliser < LEAST;
+                    float share = 1.0f / (clamped ? LEAST : normaliser);
                     half[r] = clamped ? 0.0f : -dot(g, o, d) * share;
                     for (int c = 0; c < d; c += W) store(dsums + r * d + c, load(g + c) * spread(share));
                     for (int p = 0; p < m; p += W) store(dtotal + p, load(dtotal + p) + spread(half[r]) * load(u + r * m + p));
