@@ -17,6 +17,7 @@ import torch
 
 from vixformer import create_attention
 from vixformer.attention import native
+from vixformer.attention.native import build
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 QUICK = "-O0"  # compiled in a fifth of the time
@@ -111,7 +112,7 @@ def test_one_changed_byte_is_noticed(cache: Cache) -> None:
     assert cache.load()
     content = bytearray(cache.file.read_bytes())
     content[len(content) // 2] ^= 1
-    cache.replace(content)
+    cache.replace(bytes(content))
     assert cache.load()
     assert cache.compilations == 2
 
@@ -130,7 +131,7 @@ def _plant(cache: Cache, source: str) -> None:
     made, file = cache.log.parent / "made.so", cache.file
     subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(made)], input=source, text=True, check=True)
     file.unlink()
-    made.rename(cache.folder / f"{file.stem.rpartition('-')[0]}-{native.build._digest(made)}.so")
+    made.rename(cache.folder / f"{file.stem.rpartition('-')[0]}-{build._digest(made)}.so")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="folders have no mode there")
@@ -170,9 +171,9 @@ def test_another_openmp_is_another_library(cache: Cache, tmp_path: Path, monkeyp
     assert cache.load()
     other = tmp_path / "libgomp.so.1"
     other.write_text("another version")
-    before = native.build._key(["cc"])
-    monkeypatch.setattr(native.build, "_openmp", lambda: [other])
-    assert native.build._key(["cc"]) != before
+    before = build._key(["cc"])
+    monkeypatch.setattr(build, "_openmp", lambda: [other])
+    assert build._key(["cc"]) != before
 
 
 @pytest.mark.skipif(FORK is None, reason="no fork here")

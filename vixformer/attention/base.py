@@ -88,9 +88,9 @@ class Core(Mechanism):
         """Whether it needs as many keys as queries."""
         return getattr(self.config, "causal", False)
 
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        check_heads(self, q, k, v, mask, grid)
-        return super().__call__(q, k, v, mask, grid)
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        check_heads(self, *args, **options)
+        return super().__call__(*args, **options)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         raise NotImplementedError

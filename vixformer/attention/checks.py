@@ -23,28 +23,30 @@ def check_tokens(x: Tensor, dim: int, mask: Tensor | None = None, grid: Grid | N
     _check_grid(grid, x.shape[1])
 
 
-def check_heads(core: Core, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, grid: Grid | None) -> None:
+def check_heads(core: Core, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> None:
     """For q (B, H, N, K), k and v (B, H, keys, K); values may be wider."""
-    shape, given = core.shape, (q.shape, k.shape, v.shape)
+    shape, asked, seen, values = core.shape, q.shape, k.shape, v.shape
     heads, width, wide = shape.num_heads, shape.head_dim, shape.value_dim or shape.head_dim
     if (
-        any(len(s) != 4 for s in given)
-        or any(s[0] != q.shape[0] or s[1] != heads for s in given)
-        or not (q.shape[3] == k.shape[3] == width and v.shape[3] == wide and k.shape[2] == v.shape[2])
+        not len(asked) == len(seen) == len(values) == 4
+        or asked != (asked[0], heads, asked[2], width)
+        or seen != (asked[0], heads, seen[2], width)
+        or values != (asked[0], heads, seen[2], wide)
     ):
-        got = ", ".join(str(tuple(s)) for s in given)
         raise ValueError(
             f"this {core.name} takes q (batch, {heads}, tokens, {width}), k (batch, {heads}, keys, {width}) and "
-            f"v (batch, {heads}, keys, {wide}), not {got}: build it for the heads and widths that you pass"
+            f"v (batch, {heads}, keys, {wide}), not {tuple(asked)}, {tuple(seen)}, {tuple(values)}: "
+            "build it for the heads and widths that you pass"
         )
     if not (q.is_floating_point() and k.is_floating_point() and v.is_floating_point()):
         raise ValueError(f"q, k and v must be floating-point tensors, not {q.dtype}, {k.dtype} and {v.dtype}: call .float() on them")
-    if q.shape[2] == 0 or k.shape[2] == 0:
+    n, keys = asked[2], seen[2]
+    if n == 0 or keys == 0:
         raise ValueError("there must be at least one token")
-    if core.square and q.shape[2] != k.shape[2]:
-        raise ValueError(f"{core.name} needs as many keys as queries, and there are {k.shape[2]} and {q.shape[2]}")
-    _check_mask(mask, k.shape[0], k.shape[2])
-    _check_grid(grid, k.shape[2])
+    if n != keys and core.square:
+        raise ValueError(f"{core.name} needs as many keys as queries, and there are {keys} and {n}")
+    _check_mask(mask, asked[0], keys)
+    _check_grid(grid, keys)
 
 
 def check_rotation(rotation: Rotation, n: int, width: int) -> None:
