@@ -152,7 +152,7 @@ def _compile(folder: Path, name: str, command: list[str]) -> None:
         target = Path(work) / "attention.so"
         command = [*command, "-o", str(target), *map(str, [*SOURCES, *_openmp()]), "-Wl,--as-needed", "-lm"]
         # the compiler's own temporary files too, so that none are left when it is killed
-        subprocess.run(command, check=True, capture_output=True, timeout=60, env={**os.environ, "TMPDIR": work})
+        subprocess.run(command, check=True, capture_output=True, timeout=300, env={**os.environ, "TMPDIR": work})
         with target.open("rb") as file:
             os.fsync(file.fileno())
         target.rename(folder / f"{name}-{_digest(target)}.so")
