@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,14 +19,6 @@ from vixformer.blocks.positions import Positions
 
 KERNELS = ["relu", "relu, total_eps=0.01, scale=half", "softmax", "softmax, eps=0", "gaussian", "gaussian, eps=0", "exp", "exp, eps=0"]
 compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
-
-
-@pytest.fixture
-def fresh() -> Iterator[None]:
-    """Look for the library anew, before and after."""
-    native.library.cache_clear()
-    yield
-    native.library.cache_clear()
 
 
 @compiler
@@ -336,41 +326,6 @@ def test_torch_does_what_c_cannot() -> None:
     assert native.nystrom(q.double(), q.double(), q.double(), 16, 6, None) is None
     assert native.nystrom(q, q, q, 7, 6, None) is None
     assert native.nystrom(q.to("meta"), q.to("meta"), q.to("meta"), 16, 6, None) is None
-
-
-@pytest.mark.usefixtures("fresh")
-@pytest.mark.parametrize("setting", [{"VIX_NATIVE": "0"}, {"CC": "no-such-compiler"}, {"CC": "false"}])
-def test_nobody_needs_it(setting: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for key, value in setting.items():
-        monkeypatch.setenv(key, value)
-    module = create_attention("nystrom(landmarks=16)", dim=32, num_heads=2).eval()
-    with torch.no_grad():
-        assert module(torch.randn(1, 40, 32)).isfinite().all()
-    assert native.library() is None
-    assert not list(tmp_path.rglob("*.so"))
-
-
-@compiler
-@pytest.mark.usefixtures("fresh")
-def test_it_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert native.library() is not None
-    (built,) = tmp_path.rglob("*.so")
-    made = built.stat().st_mtime_ns
-    native.library.cache_clear()
-    assert native.library() is not None
-    assert [p.stat().st_mtime_ns for p in tmp_path.rglob("*.so")] == [made]
-    assert not [p for p in built.parent.iterdir() if p != built]  # no temporary folder left
-
-
-@compiler
-@pytest.mark.usefixtures("fresh")
-def test_an_unwritable_cache_is_no_disaster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
-    assert native.library() is None
 
 
 @compiler

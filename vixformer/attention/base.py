@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from vixformer.attention.checks import check_heads, check_tokens
 from vixformer.registry import Configured
 
 Grid = tuple[int, int]
@@ -87,6 +88,10 @@ class Core(Mechanism):
         """Whether it needs as many keys as queries."""
         return getattr(self.config, "causal", False)
 
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        check_heads(self, *args, **options)
+        return super().__call__(*args, **options)
+
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         raise NotImplementedError
 
@@ -107,6 +112,10 @@ class Mixer(Mechanism):
     """A function of tokens (B, N, D) with neither q nor k; it has no attention map and refuses masks."""
 
     mask = "refused"
+
+    def __call__(self, x: Tensor) -> Tensor:
+        check_tokens(x, self.shape.dim)
+        return super().__call__(x)
 
     def forward(self, x: Tensor) -> Tensor:
         raise NotImplementedError

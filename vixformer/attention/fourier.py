@@ -17,8 +17,9 @@ class Fourier(Mixer, name="fourier"):
     by_formula = True
 
     def forward(self, x: Tensor) -> Tensor:
-        plain = torch.compiler.is_compiling() or ops.transformed()
-        return ops.fourier_mix(x) if plain else _Mix.apply(x)  # pyright: ignore[reportReturnType]
+        if torch.compiler.is_compiling() or ops.transformed():
+            return ops.fourier_mix(x)
+        return _Mix.apply(x) if x.numel() else x.clone()  # pyright: ignore[reportReturnType]  # torch transforms no empty batch
 
     def reference(self, x: Tensor) -> Tensor:
         return ops.fourier_mix_slow(x)

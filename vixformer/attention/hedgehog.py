@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vixformer.attention import ops
 from vixformer.attention.base import Shape
 from vixformer.attention.linear import LinearCore
 
@@ -23,7 +24,7 @@ class Hedgehog(LinearCore, name="hedgehog"):
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
         weight = self.weight_k if keys else self.weight_q
         u = x @ weight.to(x.dtype).transpose(-1, -2)
-        return torch.cat([u, -u], -1).softmax(-1)
+        return ops.softmax_features(torch.cat([u, -u], -1))
 
     @property
     def width(self) -> int:

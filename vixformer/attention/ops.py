@@ -135,10 +135,11 @@ def softmax_attention_slow(
 
 
 def _divide(sums_and_total: Tensor, eps: float, floor: float | None) -> Tensor:
-    """The last column is the normaliser. `floor` keeps one that may be negative away from zero; the others are only kept off 0 / 0."""
+    """The last column is the normaliser. `floor` keeps one that may be negative away from zero; the others are only kept off 0 / 0, and
+    far enough that gradients, which are divided by it, do not overflow."""
     total = sums_and_total[..., -1:] + eps
     kept_off = (
-        total.clamp(min=torch.finfo(total.dtype).tiny)
+        total.clamp(min=1e8 * torch.finfo(total.dtype).tiny)
         if floor is None
         else torch.where(total < 0, total.clamp(max=-floor), total.clamp(min=floor))
     )
@@ -192,14 +193,20 @@ def stable_exp(u: Tensor, square: Tensor | None, eps: float, keys: bool, mask: T
     """
     if causal:
         u, eps = widest(u), 0.0
-    shift = torch.zeros_like(u[..., :1]) if square is None else square
-    top = (u - shift if eps == 0 else u).detach()
+    if square is not None and eps == 0:
+        # one after the other: exponents above zero would come of rounding the sum of square and c; that of a query cancels
+        u, square = torch.sub(u, square, out=room(u)) if keys else u, None
     if keys and mask is not None:
-        top = top.masked_fill(~mask[:, None, :, None], torch.finfo(top.dtype).min)
-    top = top.amax((-1, -2) if keys else -1, keepdim=True)
-    u = torch.sub(u, shift + top, out=room(u))
+        u = u.masked_fill(~mask[:, None, :, None], torch.finfo(u.dtype).min)
+    top = u.detach().amax((-1, -2) if keys else -1, keepdim=True)
+    u = torch.sub(u, top if square is None else square + top, out=room(u))
     u = torch.exp(u, out=room(u))
     return u if eps == 0 else torch.add(u, eps, out=room(u))
+
+
+def softmax_features(u: Tensor) -> Tensor:
+    """softmax(u), at least 1e-12 as in Hedgehog's own code: for large u, queries and keys otherwise have no feature in common."""
+    return u.softmax(-1).clamp(min=1e-12)
 
 
 def orthogonal_rows(rows: int, columns: int, scaling: str, generator: torch.Generator | None = None) -> Tensor:

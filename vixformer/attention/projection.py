@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from vixformer.attention import native
 from vixformer.attention.base import Core, Grid, Mechanism, Mixer, Shape
+from vixformer.attention.checks import check_rotation, check_tokens
 from vixformer.attention.dropout import Dropout
 from vixformer.attention.ops import Rotation, rotate
 from vixformer.registry import Named, pick
@@ -79,6 +80,8 @@ class Attention(nn.Module, Named, family="projection"):
     def turned(self, x: Tensor, grid: Grid | None, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
         """The same with q and k turned."""
         q, k, v = self.split(x, grid)
+        if q.shape[2] != k.shape[2]:
+            raise ValueError(f"rotary positions need as many keys as queries, and there are {k.shape[2]} and {q.shape[2]}: use no stride")
         return rotate(q, *rotation), rotate(k, *rotation), v
 
     def heads(
@@ -86,6 +89,8 @@ class Attention(nn.Module, Named, family="projection"):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """q, k, v as the core gets them."""
         check_tokens(x, self.core.shape.dim, mask, grid)
+        if rotation is not None:
+            check_rotation(rotation, x.shape[1], self.core.shape.head_dim)
         if mask is not None:
             x = x.masked_fill(~mask[..., None], 0.0)  # even a NaN in a masked token stays there
         return self.split(x, grid) if rotation is None else self.turned(x, grid, rotation)
@@ -193,6 +198,10 @@ class BatchNormProjection(Attention, name="batch"):
         if self.stride > 1:
             if grid is None:
                 raise ValueError("attention that shrinks the grid needs to know it: pass grid=(height, width)")
+            if grid[0] * grid[1] != x.shape[1]:
+                raise ValueError(
+                    f"attention that shrinks the grid needs every token on it: {grid[0]} x {grid[1]} are not {x.shape[1]} tokens"
+                )
             asking = x.unflatten(1, grid)[:, :: self.stride, :: self.stride].flatten(1, 2)
         made = self.q(asking), self.k(x), self.v(x)
         return tuple(t.unflatten(-1, (self.core.shape.num_heads, -1)).transpose(1, 2) for t in made)  # pyright: ignore
@@ -242,16 +251,3 @@ def full_precision(x: Tensor) -> AbstractContextManager[Any]:
     kind = x.device.type
     on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
     return torch.autocast(kind, enabled=False) if on else nullcontext()
-
-
-def check_tokens(x: Tensor, dim: int, mask: Tensor | None, grid: Grid | None) -> None:
-    if x.dim() != 3 or x.shape[-1] != dim:
-        raise ValueError(f"tokens must have the shape (batch, tokens, {dim}), not {tuple(x.shape)}")
-    if mask is not None and (mask.dtype != torch.bool or mask.shape != x.shape[:2]):
-        raise ValueError(f"a mask must be boolean with the shape (batch, tokens), true = keep; got {mask.dtype} {tuple(mask.shape)}")
-    if x.shape[1] == 0:
-        raise ValueError("there must be at least one token")
-    if grid is not None and min(grid) < 1:
-        raise ValueError(f"a grid is (height, width), both at least 1, not {grid}")
-    if grid is not None and grid[0] * grid[1] > x.shape[1]:
-        raise ValueError(f"a grid of {grid[0]} x {grid[1]} has more places than the {x.shape[1]} tokens given")

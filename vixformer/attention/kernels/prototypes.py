@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vixformer.attention import ops
 from vixformer.attention.kernels.base import Kernel
 
 
@@ -22,7 +23,7 @@ class Prototypes(Kernel, name="prototypes"):
         self.prototypes = nn.Parameter(torch.randn(features, head_dim))
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
-        return (u @ self.prototypes.to(u.dtype).t()).softmax(-1)
+        return ops.softmax_features(u @ self.prototypes.to(u.dtype).t())
 
     def macs(self) -> int:
         return self.prototypes.numel()

@@ -54,6 +54,12 @@ class FeatureMap:
     def numbers(self) -> tuple[bool, float, float, float, float, bool]:
         return self.exponential, self.scale, self.norm_weight, self.eps, self.total_eps, self.smooth
 
+    def fits(self, width: int) -> bool:
+        """Whether it is made for heads of this width."""
+        square, row = (width, width), (width,)
+        network = tuple(t.shape for t in self.network) in ((), (square, row, square, row))
+        return network and (self.directions is None or (self.directions.dim() == 2 and len(self.directions) == width))
+
     def padded(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
         """Directions up to a multiple of LANES, and which of them count."""
         if self.directions is None:
@@ -70,6 +76,8 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap) -> Tensor
     if q.shape[-1] % LANES or not _plain(*phi.tensors(), *phi.network) or not _plain(q, k, v, dtypes=WIDENED) or not _alike(q, k, v):
         return None
     if torch.is_grad_enabled() and any(t.requires_grad for t in phi.tensors()):
+        return None
+    if not phi.fits(q.shape[-1]):
         return None
     dtype, (q, k, v) = v.dtype, (t.float() for t in (q, k, v))
     directions, keep = phi.padded(q)
@@ -145,7 +153,9 @@ def _side_by_side(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def split(qkv: Tensor, heads: int, rotation: ops.Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """(B, N, 3 H K) -> q, k, v, each (B, H, N, K), q and k turned where there is a rotation."""
-    fits = rotation is None or (qkv.shape[-1] // (3 * heads) % WIDTH == 0 and _plain(*rotation))
+    width = qkv.shape[-1] // (3 * heads)
+    turned = (qkv.shape[1], width // 2)
+    fits = rotation is None or (width % WIDTH == 0 and all(t.shape == turned for t in rotation) and _plain(*rotation))
     if fits and _plain(qkv) and (rotation is not None or (qkv.requires_grad and torch.is_grad_enabled())):
         return _Split.apply(qkv, heads, *(rotation or ()))  # pyright: ignore[reportReturnType]
     q, k, v = _split(qkv, heads)
@@ -246,7 +256,8 @@ class _Exact(torch.autograd.Function):
 
 def linformer(q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor) -> Tensor | None:
     """Exact attention of q to e'k and f'v, matrices (N, R) or (H, N, R), with gradients; None where torch has to do it."""
-    fits = q.shape[-1] % LANES == 0 and e.shape[-1] % 8 == 0
+    lead = e.shape[:-1]
+    fits = q.shape[-1] % LANES == 0 and e.shape[-1] % 8 == 0 and lead in (k.shape[2:3], k.shape[1:3])
     if not fits or not _plain(q, k, v, e, f) or not _alike(k, v) or not _alike(e, f) or not _alike(q[:, :, :0], k[:, :, :0]):
         return None
     return _Linformer.apply(q, k, v, e.contiguous(), f.contiguous())  # pyright: ignore[reportReturnType]
@@ -298,7 +309,7 @@ def _between_heads(matrix: Tensor) -> int:
 def unfold(half: Tensor, d: int) -> Tensor | None:
     """The real part of a transform over tokens and d real channels, from the half that `rfft2` gives; None where torch has to do it."""
     real = torch.view_as_real(half)
-    if not _plain(real) or (real.requires_grad and torch.is_grad_enabled()):
+    if half.dim() != 3 or half.shape[-1] != d // 2 + 1 or not _plain(real) or (real.requires_grad and torch.is_grad_enabled()):
         return None
     real, out = real.contiguous(), real.new_empty(*half.shape[:2], d)
     _loaded().unfold(real.data_ptr(), out.data_ptr(), *out.shape)
@@ -309,6 +320,9 @@ def local(out: Tensor, v: Tensor, filters: Tensor, grid: tuple[int, int]) -> Ten
     """out (B, H, N, K) + the convolution of v over the grid that the last tokens lie on, `filters` (H K, 1, side, side), with gradients;
     None where torch has to do it."""
     if not _plain(out, v, filters, dtypes=WIDENED) or v.shape[-1] % LANES or not _alike(out, v):
+        return None
+    (_, h, n, d), side = v.shape, filters.shape[-1]
+    if filters.shape != (h * d, 1, side, side) or side % 2 == 0 or min(grid) < 1 or grid[0] * grid[1] > n:
         return None
     made: Any = _Local.apply(out.float(), v.float(), filters.float(), grid)
     return made.to(v.dtype)
@@ -340,7 +354,9 @@ class _Local(torch.autograd.Function):
 def nystrom(q: Tensor, k: Tensor, v: Tensor, landmarks: int, iterations: int, filters: Tensor | None) -> Tensor | None:
     """Attention with the convolution of v added, `filters` (H, 2 side + 1), with gradients; None where torch has to do it."""
     given = (q, k, v) if filters is None else (q, k, v, filters)
-    if landmarks % LANES or q.shape[-1] % LANES or not _plain(*given) or not _alike(q, k, v):
+    if landmarks % LANES or q.shape[-1] % LANES or not _plain(*given) or not _alike(q, k, v) or q.shape[2] < landmarks:
+        return None
+    if filters is not None and (filters.dim() != 2 or len(filters) != q.shape[1] or filters.shape[1] % 2 == 0):
         return None
     if torch.is_grad_enabled() and any(t.requires_grad for t in given):
         return _Nystrom.apply(q, k, v, filters, landmarks, iterations)  # pyright: ignore[reportReturnType]
@@ -388,8 +404,9 @@ def _alike(*tensors: Tensor) -> bool:
 
 
 def _plain(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> bool:
-    """Plain memory of one of these types, and nobody who would want to see every operation: no tracer, compiler, transform or mode."""
-    if any(type(t) not in (Tensor, nn.Parameter) or t.device.type != "cpu" or t.dtype not in dtypes for t in tensors):
+    """Plain memory of one of these types, not empty, and nobody who looks at every operation: no tracer, compiler, transform or mode."""
+    kinds = (Tensor, nn.Parameter)
+    if any(type(t) not in kinds or t.device.type != "cpu" or t.dtype not in dtypes or not t.numel() for t in tensors):
         return False
     traced = torch.compiler.is_compiling() or is_tracing() or is_in_torch_dispatch_mode() or ops.transformed()
     return not traced and library() is not None

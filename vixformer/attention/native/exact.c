@@ -29,8 +29,8 @@ int exact(const float *q, const float *k, const float *v, float *out, const long
                 int rows = end - start < BLOCK ? end - start : BLOCK;
                 float *to = out + i * so[0] + j * so[1] + start * so[2];
                 gemm(rows, wide, d, q + i * sq[0] + j * sq[1] + start * sq[2], sq[2], 1, keys, wide, scores, wide, 0);
-                for (int r = 0; r < rows; r++) /* far below anything: never the largest, and exp of it is nothing */
-                    for (int c = l; c < wide; c++) scores[r * wide + c] = -1e30f;
+                for (int r = 0; r < rows; r++) /* below anything: never the largest, and exp of it is nothing */
+                    for (int c = l; c < wide; c++) scores[r * wide + c] = -INFINITY;
                 softmax_rows(scores, rows, wide, totals, tops);
                 gemm(rows, d, l, scores, wide, 1, v + i * sv[0] + j * sv[1], sv[2], to, so[2], 0);
                 divide_rows(to, so[2], rows, d, totals);

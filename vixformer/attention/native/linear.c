@@ -5,12 +5,17 @@
  */
 #include "network.h"
 
+static const float LEAST = 1e8f * FLT_MIN; /* normaliser: see ops._divide */
+
 typedef struct {
     int d, m, exponential; /* phi is exp(u - weight |x|^2 - c) + eps, or max(u, 0) + eps */
     float scale, weight, eps;
     const float *directions, *keep; /* d x m, or none: then u is x scale, and m is d; and m */
     Network network;                /* or u is what this makes of x, and m is d */
 } Map;
+
+/* x, or zero where the feature only fills m up: a product with zero would keep NaN */
+static vec counted(vec x, const float *keep) { return (vec)((ivec)x & (load(keep) > spread(0.0f))); }
 
 static void scaled(int rows, int d, const float *x, long s, float scale, float *to, long st) {
     for (int r = 0; r < rows; r++)
@@ -33,9 +38,12 @@ static void project(const Map *f, const float *x, long s, int rows, float *u, fl
     for (int r = 0; r < rows; r++) {
         vec square = spread(0.0f);
         for (int c = 0; c < f->d; c += W) square += load(x + r * s + c) * load(x + r * s + c);
-        half[r] = f->weight * sum_of(square);
-        for (int j = 0; j < f->m; j += W) /* far below anything: never the largest, and exp of it is nothing */
-            store(u + r * f->m + j, load(u + r * f->m + j) + (load(f->keep + j) - spread(1.0f)) * spread(1e30f));
+        half[r] = f->weight == 0.0f ? 0.0f : f->weight * sum_of(square); /* the sum may be infinite */
+        for (int j = 0; j < f->m; j += W) { /* below anything: never the largest, and exp of it is nothing */
+            const ivec filling = load(f->keep + j) == spread(0.0f);
+            float *to = u + r * f->m + j;
+            store(to, (vec)(((ivec)load(to) & ~filling) | ((ivec)spread(-INFINITY) & filling)));
+        }
     }
 }
 
@@ -49,7 +57,7 @@ static float largest(const float *row, int m) {
 static float stabiliser(const Map *f, const float *row, float half) { return largest(row, f->m) - (f->eps == 0.0f ? half : 0.0f); }
 
 static void relu(const Map *f, float *row) {
-    for (int j = 0; j < f->m; j += W) store(row + j, (greater(spread(0.0f), load(row + j)) + spread(f->eps)) * load(f->keep + j));
+    for (int j = 0; j < f->m; j += W) store(row + j, counted(greater(spread(0.0f), load(row + j)) + spread(f->eps), f->keep + j));
 }
 
 /* One pass over the keys. For exponentials the largest so far takes the place of c, and what is summed is scaled down when it grows; eps is
@@ -76,7 +84,8 @@ static float summarise(const Map *f, const float *k, long sk, const float *v, lo
                 for (int j = 0; j < m; j += W) store(total + j, load(total + j) * shrink);
             }
             for (int r = 0; r < rows; r++) {
-                for (int j = 0; j < m; j += W) store(u + r * m + j, vexp(load(u + r * m + j) - spread(half[r] + top)) * load(f->keep + j));
+                for (int j = 0; j < m; j += W)
+                    store(u + r * m + j, counted(vexp(load(u + r * m + j) - spread(half[r]) - spread(top)), f->keep + j));
                 if (f->eps != 0.0f)
                     for (int c = 0; c < d; c += W) store(values + c, load(values + c) + load(v + (start + r) * sv + c));
             }
@@ -98,7 +107,8 @@ static float summarise(const Map *f, const float *k, long sk, const float *v, lo
     return top;
 }
 
-/* phi from u in place. For exponentials `shift` is the c of keys; queries, without it, have their own. */
+/* phi from u in place. For exponentials `shift` is the c of keys; queries, without it, have their own, and without eps their |x|^2 cancels. What is
+ * subtracted one after the other leaves no exponent above zero; the sum of both, rounded, would. */
 static void features(const Map *f, float *u, const float *half, int rows, const float *shift) {
     for (int r = 0; r < rows; r++) {
         float *row = u + r * f->m;
@@ -106,8 +116,8 @@ static void features(const Map *f, float *u, const float *half, int rows, const 
             relu(f, row);
             continue;
         }
-        vec c = spread(half[r] + (shift ? *shift : stabiliser(f, row, half[r])));
-        for (int j = 0; j < f->m; j += W) store(row + j, (vexp(load(row + j) - c) + spread(f->eps)) * load(f->keep + j));
+        const vec square = spread(shift || f->eps != 0.0f ? half[r] : 0.0f), c = spread(shift ? *shift : largest(row, f->m));
+        for (int j = 0; j < f->m; j += W) store(row + j, counted(vexp(load(row + j) - square - c) + spread(f->eps), f->keep + j));
     }
 }
 
@@ -122,7 +132,7 @@ static void answer(const Map *f, const float *q, long sq, int n, const float *co
         gemm(rows, d, m, u, m, 1, context, d, to, so, 0);
         for (int r = 0; r < rows; r++) {
             float normaliser = dot(u + r * m, total, m) + total_eps;
-            vec share = spread(1.0f / (normaliser < FLT_MIN ? FLT_MIN : normaliser));
+            vec share = spread(1.0f / (normaliser < LEAST ? LEAST : normaliser));
             for (int c = 0; c < d; c += W) store(to + r * so + c, load(to + r * so + c) * share);
         }
     }
@@ -221,8 +231,8 @@ int linear_attention_backward(const float *q, const float *k, const float *v, co
                 for (int r = 0; r < rows; r++) { /* half has done its work; from here it holds the gradient of the normaliser */
                     const float *g = grad + i * sg[0] + j * sg[1] + (start + r) * sg[2], *o = out + i * so[0] + j * so[1] + (start + r) * so[2];
                     float normaliser = dot(u + r * m, total, m) + total_eps;
-                    int clamped = normaliser < FLT_MIN;
-                    float share = 1.0f / (clamped ? FLT_MIN : normaliser);
+                    int clamped = normaliser < LEAST;
+                    float share = 1.0f / (clamped ? LEAST : normaliser);
                     half[r] = clamped ? 0.0f : -dot(g, o, d) * share;
                     for (int c = 0; c < d; c += W) store(dsums + r * d + c, load(g + c) * spread(share));
                     for (int p = 0; p < m; p += W) store(dtotal + p, load(dtotal + p) + spread(half[r]) * load(u + r * m + p));

@@ -51,7 +51,7 @@ static inline void back_through_network(const Network *f, int d, const float *x,
     for (int c = 0; c < d; c += W) {
         vec sum = load(dbias + c);
         for (int r = 0; r < rows; r++) {
-            const vec kept = (vec)((ivec)load(dz + r * d + c) & (load(z + r * d + c) > spread(0.0f)));
+            const vec kept = (vec)((ivec)load(dz + r * d + c) & ~(load(z + r * d + c) <= spread(0.0f))); /* NaN passes */
             store(dz + r * d + c, kept);
             sum += kept;
         }

@@ -47,13 +47,14 @@ static void summarise(const float *marks, const float *k, long sk, const float *
         for (int c = 0; c < d; c += W) store(out + i * d + c, load(out + i * d + c) * spread(1.0f / sum[i]));
 }
 
-/* The column of a with the largest sum, and that sum. */
+/* The column of a with the largest sum, and that sum: NaN if any sum is NaN, and always a column of a. */
 static float fullest(const float *a, int l, int *which) {
     float most = 0.0f;
+    *which = 0;
     for (int j = 0; j < l; j++) {
         float column = 0.0f;
         for (int i = 0; i < l; i++) column += a[i * l + j];
-        if (column > most) most = column, *which = j;
+        if (column > most || column != column) most = column, *which = j;
     }
     return most;
 }

@@ -8,6 +8,7 @@
 
 typedef float vec __attribute__((vector_size(32), aligned(4)));
 typedef int32_t ivec __attribute__((vector_size(32)));
+typedef uint32_t uvec __attribute__((vector_size(32)));
 enum { W = 8, BLOCK = 96 /* tokens at a time */ };
 
 /* room for one thread, aligned to cache lines */
@@ -25,11 +26,12 @@ static inline vec greater(vec a, vec b) {
     return (vec)(((ivec)a & pick) | ((ivec)b & ~pick));
 }
 
-/* exp by reduction to [-ln 2 / 2, ln 2 / 2] and a polynomial; relative error below 2e-7. Arguments are at most 0 here. */
+/* exp by reduction to [-ln 2 / 2, ln 2 / 2] and a polynomial; relative error below 2e-7. Arguments are at most 0 here, or NaN, which stays NaN:
+ * the power of two is made of the bits of 1.5 * 2^23 + k, because to convert NaN to an integer is undefined. */
 static inline vec vexp(vec x) {
     x = greater(spread(-87.0f), x);
-    vec k = x * spread(1.44269504f) + spread(12582912.0f);
-    k -= spread(12582912.0f);
+    const vec shifted = x * spread(1.44269504f) + spread(12582912.0f);
+    const vec k = shifted - spread(12582912.0f);
     vec r = x - k * spread(0.693359375f) - k * spread(-2.12194440e-4f);
     vec p = spread(1.9875691500e-4f);
     p = p * r + spread(1.3981999507e-3f);
@@ -38,7 +40,7 @@ static inline vec vexp(vec x) {
     p = p * r + spread(1.6666665459e-1f);
     p = p * r + spread(5.0000001201e-1f);
     p = p * r * r + r + spread(1.0f);
-    ivec power = (__builtin_convertvector(k, ivec) + 127) << 23;
+    const uvec power = ((uvec)shifted + 127) << 23;
     return p * (vec)power;
 }
 

@@ -1,0 +1,230 @@
+"""The cached library of compiled kernels: whatever happened to it, it is loaded whole and nobody else's, or compiled again."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import torch
+
+from vixformer import create_attention
+from vixformer.attention import native
+from vixformer.attention.native import build
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+QUICK = "-O0"  # compiled in a fifth of the time
+FORK = multiprocessing.get_context("fork") if hasattr(os, "fork") else None
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Look for the library anew, before and after."""
+    monkeypatch.setenv("VIX_NATIVE_FLAGS", QUICK)
+    native.library.cache_clear()
+    yield
+    native.library.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library, compiled once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("whole")))
+        patch.setenv("VIX_NATIVE_FLAGS", QUICK)
+        native.library.cache_clear()
+        built = native.library()
+    assert built is not None
+    return Path(built._name)
+
+
+class Cache:
+    """A private cache, and a compiler that has compiled this before (as ccache has): it copies, and counts how often."""
+
+    def __init__(self, home: Path, whole: Path) -> None:
+        self.folder, self.log = home / "cache" / "vix" / "native", home / "log"
+        self.script = home / "compiler"
+        self.script.write_text(f'#!/bin/sh\necho $$ >> "{self.log}"\nsleep "$1"\nwhile [ "$1" != -o ]; do shift; done\ncp "{whole}" "$2"\n')
+        self.script.chmod(0o755)
+
+    def load(self) -> bool:
+        """As a new process would, and whether it works."""
+        native.library.cache_clear()
+        return native.library() is not None and _answers()
+
+    @property
+    def file(self) -> Path:
+        (file,) = self.folder.glob("*.so")
+        return file
+
+    def replace(self, content: bytes) -> None:
+        """By another file: the one that this process has loaded must stay."""
+        file = self.file
+        file.unlink()
+        file.write_bytes(content)
+
+    @property
+    def compilations(self) -> int:
+        return len(self.log.read_text().splitlines())
+
+
+@pytest.fixture
+def cache(tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
+    cache = Cache(tmp_path, whole)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", f"{cache.script} 0.2")
+    return cache
+
+
+def _answers() -> bool:
+    q = torch.randn(1, 2, 5, 16)
+    out = native.exact(q, q, q)
+    return out is not None and torch.allclose(out, torch.nn.functional.scaled_dot_product_attention(q, q, q), atol=1e-5)
+
+
+def test_it_is_compiled_once_and_leaves_one_file(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(whole.parents[2]))
+    before = whole.stat().st_mtime_ns
+    assert native.library() is not None
+    assert whole.stat().st_mtime_ns == before
+    assert {p.name for p in whole.parent.iterdir()} == {whole.name, "lock"}
+    assert whole.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
+def test_a_truncated_library_is_compiled_again(cache: Cache, share: float) -> None:
+    assert cache.load()
+    cache.replace(cache.file.read_bytes()[: int(share * cache.file.stat().st_size)])
+    assert cache.load()
+    assert cache.compilations == 2
+    assert cache.load()
+    assert cache.compilations == 2
+
+
+def test_one_changed_byte_is_noticed(cache: Cache) -> None:
+    assert cache.load()
+    content = bytearray(cache.file.read_bytes())
+    content[len(content) // 2] ^= 1
+    cache.replace(bytes(content))
+    assert cache.load()
+    assert cache.compilations == 2
+
+
+def test_a_library_without_our_functions_is_compiled_again(cache: Cache) -> None:
+    assert cache.load()
+    file = cache.file
+    _plant(cache, "int nothing;")
+    assert cache.load()
+    assert cache.compilations == 2
+    assert cache.file == file
+
+
+def _plant(cache: Cache, source: str) -> None:
+    """Another library, under the name that its content asks for."""
+    made, file = cache.log.parent / "made.so", cache.file
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(made)], input=source, text=True, check=True)
+    file.unlink()
+    made.rename(cache.folder / f"{file.stem.rpartition('-')[0]}-{build._digest(made)}.so")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders have no mode there")
+def test_what_others_could_have_planted_is_not_run(cache: Cache, tmp_path: Path) -> None:
+    """Its digest too: a folder that others could write to is emptied, and closed."""
+    assert cache.load()
+    mark = tmp_path / "it ran"
+    source = f'#include <fcntl.h>\n__attribute__((constructor)) static void run(void) {{ creat("{mark}", 0600); }}'
+    for loose in (cache.folder, cache.folder.parent):
+        _plant(cache, source)
+        loose.chmod(0o777)
+        assert cache.load()
+        assert not mark.exists()
+        assert loose.stat().st_mode & 0o022 == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a folder to somebody else")
+def test_a_folder_of_another_user_is_left_alone(cache: Cache) -> None:
+    assert cache.load()
+    cache.replace(b"planted")
+    os.chown(cache.folder, 12345, -1)
+    with pytest.warns(UserWarning, match=r"belongs to another user, number 12345\), so every process compiles them again"):
+        assert cache.load()
+    assert cache.compilations == 2
+    assert cache.file.read_bytes() == b"planted"
+
+
+def test_a_cache_that_cannot_be_is_no_disaster(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    with pytest.warns(UserWarning, match="set XDG_CACHE_HOME to a folder that belongs to you"):
+        assert cache.load()
+
+
+def test_another_openmp_is_another_library(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache.load()
+    other = tmp_path / "libgomp.so.1"
+    other.write_text("another version")
+    before = build._key(["cc"])
+    monkeypatch.setattr(build, "_openmp", lambda: [other])
+    assert build._key(["cc"]) != before
+
+
+@pytest.mark.skipif(FORK is None, reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forking where there are threads
+def test_ten_cold_processes_compile_once(cache: Cache) -> None:
+    assert FORK is not None
+    processes = [FORK.Process(target=_load_or_fail, args=(cache,)) for _ in range(10)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 10
+    assert cache.compilations == 1
+    assert cache.load()
+
+
+def _load_or_fail(cache: Cache) -> None:
+    os._exit(0 if cache.load() else 1)
+
+
+@pytest.mark.skipif(FORK is None, reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_killed_compilation_leaves_no_folder(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert FORK is not None
+    with monkeypatch.context() as patch:
+        patch.setenv("CC", f"{cache.script} 60")
+        process = FORK.Process(target=_load_or_fail, args=(cache,))
+        process.start()
+        deadline = time.monotonic() + 30
+        while not cache.log.exists() or not cache.log.read_text().endswith("\n"):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.kill()
+        process.join()
+        with suppress(ProcessLookupError):
+            os.kill(int(cache.log.read_text()), signal.SIGKILL)  # the compiler outlives who called it
+    assert [p for p in cache.folder.iterdir() if p.is_dir()]
+    assert cache.load()
+    assert {p.name for p in cache.folder.iterdir()} == {cache.file.name, "lock"}
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"VIX_NATIVE": "0"}, {"CC": "no-such-compiler"}, {"CC": "false"}, {"CC": 'cc "'}, {"CC": " "}],
+)
+def test_nobody_needs_it(setting: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for key, value in setting.items():
+        monkeypatch.setenv(key, value)
+    module = create_attention("nystrom(landmarks=16)", dim=32, num_heads=2).eval()
+    with torch.no_grad():
+        assert module(torch.randn(1, 40, 32)).isfinite().all()
+    assert native.library() is None
+    assert not list(tmp_path.rglob("*.so"))
