@@ -116,7 +116,9 @@ def main(argv: Sequence[str] | None = None) -> None:
                     print('"vix train quick/exact --help" lists the options of a recipe, which compare and search take too.')
             else:
                 module, _, function = where.partition(".")
-                getattr(importlib.import_module(f"vixformer.commands.{module}"), function)(args[1:])
+                command = getattr(importlib.import_module(f"vixformer.commands.{module}"), function)
+                with importlib.import_module("vixformer.terminal").decoding_shown():
+                    command(args[1:])
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
