@@ -25,12 +25,12 @@ from vixformer.training.loop import train
 from vixformer.training.observer import Observer
 from vixformer.writing import whole, write_bytes, write_text
 
-ROOM = 256 * 1024
+ROOM = 512 * 1024
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB."""
+    """A file system of 512 KiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "none", folder], capture_output=True).returncode:
@@ -133,7 +133,7 @@ def test_decoded_images_that_meet_the_end_on_their_way(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize(
     "command",
-    ["export {run} --format torch --out {disk}", "report {run} --out {tmp}/r.html --figures {disk} --format png --only pareto"],
+    ["export {run} --format torch --out {disk}", "report {run} --out {tmp}/r.html --figures {disk} --format png --only curves"],
     ids=lambda command: command.split()[0],
 )
 def test_commands(command: str, disk: Path, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,7 +179,7 @@ OTHERS = {
 def test_nobody_else_writes_files() -> None:
     writes = re.compile(
         r"\.write_(text|bytes)\(|save_(file|model)\(|os\.open\(|\.save\((str\()?(path|\w+ /)"
-        r"|open\([^)\n]*[\"'][wxa]b?\+?[\"']|os\.open\(|\.save\((str\()?(path|\w+ /)"
+        r"|open\([^)\n]*[\"'][wxa]b?\+?[\"']"
     )
     here = Path(vix.__file__).parent.parent
     found = {str(path.relative_to(here)) for path in (here / "vixformer").rglob("*.py") if writes.search(path.read_text())}

@@ -53,7 +53,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "RUNS... [-o report.html] [--figures DIR --format svg,png,pdf] [--tables md,latex,csv] [--only FIGURE] [--maps IMAGES] [--title T]",
         "a page, figures and tables from run folders and what `vix bench --json` wrote",
     ),
-    "serve": ("serve.serve", "RUNS... [--port 8000 --host 127.0.0.1 --memory-mb 1024]", "a live page of runs, and their models to try"),
+    "serve": (
+        "serve.serve",
+        "RUNS... [--port 8000 --host 127.0.0.1 --memory-mb 1024 --token T --names a,b]",
+        "a live page of runs, and their models to try",
+    ),
     "runs": ("look.runs", "[DIR]", "what is in a folder of runs, finished or not"),
     "recipes": ("look.recipes", "[PATTERN...]", "list the recipes, such as 'hybrid/mnist/*'"),
     "data": ("data.data", "list | get NAME | check NAME [--root DIR]", "what is known and what is here, download, verify"),

@@ -17,7 +17,6 @@ import httpx
 import numpy as np
 import pytest
 import torch
-import uvicorn
 from PIL import Image
 
 from tests.data.test_pictures import bomb, encoded
@@ -25,6 +24,7 @@ from tests.training.test_loop import tiny
 from vixformer.cli import main
 from vixformer.report.pictures import image_of
 from vixformer.serve.app import create_app
+from vixformer.serve.server import server as serving
 from vixformer.training.compare import compare
 from vixformer.training.loop import train
 from vixformer.training.parts import load_parts
@@ -49,11 +49,10 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
     compare({name: tiny(attention=a, epochs=4, fraction=0.2) for name, a in (("exact", EXACT), ("relu", RELU))}, folder)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(create_app([folder]), host="127.0.0.1", port=port, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    server = serving(create_app([folder]))
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.02)
