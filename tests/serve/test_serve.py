@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import socket
 import threading
@@ -139,8 +140,19 @@ def test_other_addresses(served: Served) -> None:
     strange = get(f"{served.url}/", headers={"Host": "evil.example"})  # a name that was made to point here
     assert strange.status_code == 400
     assert strange.json()["detail"] == "this server answers to 127.0.0.1, not to evil.example"
-    assert "default-src 'none'" in get(f"{served.url}/").headers["content-security-policy"]
+    for reply in (get(f"{served.url}/"), get(f"{served.url}/nothing"), strange, served.ask(b"", "a/b")):
+        assert "default-src 'none'" in reply.headers["content-security-policy"]
     assert get(f"{served.url}/openapi.json").json()["paths"].keys() == {"/api/version", "/api/report", "/api/models", "/api/predict"}
+
+
+def test_its_own_failures_carry_the_policy_too(tmp_path: Path) -> None:
+    from starlette.testclient import TestClient
+
+    app = create_app([tmp_path])
+    app.get("/fails")(lambda: 1 / 0)
+    reply = TestClient(app, base_url="http://localhost", raise_server_exceptions=False).get("/fails")
+    assert reply.status_code == 500
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
 
 
 def test_models_are_put_away_when_memory_runs_out(served: Served) -> None:
@@ -215,6 +227,15 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     rows = window.locator("#table tbody tr")
     rows.first.wait_for()
     assert rows.count() == 2
+    window.wait_for_function("document.querySelectorAll('.chart svg').length >= 5")
+    assert window.locator("figure .error").count() == 0
+    window.locator(".chart svg .mark-symbol path").first.hover()
+    tip = window.locator("#vg-tooltip-element.visible")
+    tip.wait_for()
+    assert tip.evaluate("element => getComputedStyle(element).position") == "fixed"  # style.css, as the policy lets no script add styles
+    assert "unsafe" not in get(served.url).headers["content-security-policy"]
+    if shot := os.environ.get("VIX_SHOT"):
+        window.screenshot(path=shot, full_page=True)
 
     (tmp_path / "clothes.png").write_bytes(data)
     window.set_input_files("#file", tmp_path / "clothes.png")
@@ -254,6 +275,7 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     docs = browser.new_page()
     docs.goto(f"{served.url}/docs")
     docs.get_by_role("heading", name="POST /api/predict").wait_for()
+    assert docs.locator("pre").first.evaluate("element => getComputedStyle(element).borderRadius") == "8px"
 
 
 def test_bad_flags_are_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,10 +121,10 @@ class _Run:
             self.observer = Observer()
         self.parts = load_parts(recipe, self.device)
         self.precision: torch.dtype = getattr(torch, recipe.train.precision)
-        locks = folder is not None and self.group.writes
-        if locks and folder.is_dir():  # before anything in it is read
-            held.enter_context(locked(folder))
-            locks = False
+        unlocked = folder if self.group.writes else None
+        if unlocked is not None and unlocked.is_dir():  # before anything in it is read
+            held.enter_context(locked(unlocked))
+            unlocked = None
         last = None if folder is None or not resume or not (folder / LAST).exists() else folder / LAST
         given = None if last is not None else parent_model(recipe)
         torch.manual_seed(recipe.train.seed)
@@ -136,8 +136,8 @@ class _Run:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise ValueError(f"cannot write to {folder}: {error.strerror}; choose another folder with --out") from None
-            if locks:
-                held.enter_context(locked(folder))
+            if unlocked is not None:
+                held.enter_context(locked(unlocked))
             write_text(folder / RECIPE, recipe.to_json())
         seeds = torch.Generator().manual_seed(recipe.train.seed)
         order, augment, features = (torch.Generator().manual_seed(int(torch.randint(2**40, (), generator=seeds))) for _ in range(3))
