@@ -114,9 +114,9 @@ def free(disk: Path) -> int:
 
 def test_decoded_images(disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for part in ("train", "test"):
-        picture(tmp_path / "set" / part / "cat" / "a.png", (400, 400))
+        picture(tmp_path / "set" / part / "cat" / "a.png", (500, 500))
     monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
-    with pytest.raises(ValueError, match=r"1 decoded images of 400 x 400 need 0 MiB and .* has 0 MiB left: .*--data.resize"):
+    with pytest.raises(ValueError, match=r"1 decoded images of 500 x 500 need 1 MiB and .* has 0 MiB left: .*--data.resize"):
         Folder(tmp_path / "set").read("train")
     assert not [path for path in disk.rglob("*") if path.is_file()]
 

@@ -227,9 +227,9 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     rows = window.locator("#table tbody tr")
     rows.first.wait_for()
     assert rows.count() == 2
-    window.wait_for_function("document.querySelectorAll('.chart svg').length >= 5")
+    window.locator(".chart svg").nth(2).wait_for()
     assert window.locator("figure .error").count() == 0
-    window.locator(".chart svg .mark-symbol path").first.hover()
+    window.locator(".chart svg .mark-rect path").nth(60).hover()
     tip = window.locator("#vg-tooltip-element.visible")
     tip.wait_for()
     assert tip.evaluate("element => getComputedStyle(element).position") == "fixed"  # style.css, as the policy lets no script add styles
@@ -264,7 +264,7 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     window.locator("#filter").press_sequentially("e")
     train(tiny(attention="hedgehog", epochs=1), served.folder / "third-seed0-0123456789ab")
     try:
-        window.wait_for_function("document.querySelectorAll('#table tbody tr').length === 3", timeout=30_000)
+        rows.nth(2).wait_for(timeout=30_000)
         assert window.evaluate("document.activeElement.id") == "filter"  # whoever types goes on typing
         assert window.locator("#filter").input_value() == "e"
         assert window.locator("#answers .card").count() > 0

@@ -10,6 +10,7 @@ import shlex
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -130,11 +131,11 @@ def create_app(
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def page() -> HTMLResponse:
-        return _page(html(None, asset("live.js", "vixformer.serve"), asset("try.html", "vixformer.serve")))
+        return HTMLResponse(*_live())
 
     @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
     def docs() -> HTMLResponse:
-        return _page(asset("docs.html", "vixformer.serve").replace("/*STYLE*/", asset("style.css")))
+        return HTMLResponse(*_docs())
 
     @app.get("/api/version")
     def version() -> Version:
@@ -177,8 +178,16 @@ def create_app(
     return app
 
 
-def _page(text: str) -> HTMLResponse:
-    return HTMLResponse(text, headers=policy(text))
+@cache
+def _live() -> tuple[str, int, dict[str, str]]:
+    text = html(None, asset("live.js", "vixformer.serve"), asset("try.html", "vixformer.serve"))
+    return text, 200, policy(text)
+
+
+@cache
+def _docs() -> tuple[str, int, dict[str, str]]:
+    text = asset("docs.html", "vixformer.serve").replace("/*STYLE*/", asset("style.css"))
+    return text, 200, policy(text)
 
 
 async def _body(request: Request) -> bytes:
