@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import resource
 import socket
 import subprocess
 import sys
@@ -21,7 +20,9 @@ from vixformer.cli import main
 
 TOKEN = "a-token-for-the-tests"
 HURRIED = """
-import sys
+import resource, sys
+few = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_NOFILE, (few, few))
 from vixformer.cli import main
 from vixformer.serve import server
 server.HEADERS_SECONDS, server.SILENCE_SECONDS, server.BODY_SECONDS = 2.0, 0.5, 1.5
@@ -59,15 +60,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """The command, for all of these tests, with few file descriptors and little patience."""
     folder = tmp_path_factory.mktemp("strangers")
 
-    def few() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
-
     complaints = folder / "stderr"
     words = ["serve", str(folder), "--host", "0.0.0.0", "--port", "0", "--token", TOKEN, "--names", "runs.example"]
     with complaints.open("w") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-u", "-c", HURRIED, *words], stdout=subprocess.PIPE, stderr=file, text=True, preexec_fn=few
-        )
+        command = [sys.executable, "-u", "-c", HURRIED, str(DESCRIPTORS), *words]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True)
     assert process.stdout is not None
     said = process.stdout.readline()
     assert f"/?token={TOKEN}" in said, complaints.read_text()
