@@ -229,7 +229,7 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     assert rows.count() == 2
     window.locator(".chart svg").nth(2).wait_for()
     assert window.locator("figure .error").count() == 0
-    window.locator(".chart svg .mark-rect path").nth(60).hover()
+    window.locator(".chart svg .mark-rect path").nth(60).hover(position={"x": 4, "y": 4})  # beside its number
     tip = window.locator("#vg-tooltip-element.visible")
     tip.wait_for()
     assert tip.evaluate("element => getComputedStyle(element).position") == "fixed"  # style.css, as the policy lets no script add styles
