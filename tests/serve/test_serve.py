@@ -254,6 +254,7 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     assert all("422" in line for line in said), said  # the browser's own line about the refused upload
     said.clear()
 
+    window.locator("#draw").scroll_into_view_if_needed()
     box = window.locator("#draw").bounding_box()
     window.mouse.move(box["x"] + 40, box["y"] + 40)
     window.mouse.down()
