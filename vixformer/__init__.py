@@ -1,5 +1,6 @@
 """vixformer: vision transformers whose attention can be swapped layer by layer."""
 
+import contextlib
 import importlib
 import sys
 from typing import TYPE_CHECKING, Any
@@ -58,4 +59,5 @@ def __dir__() -> list[str]:
 
 
 if "timm" in sys.modules:
-    __getattr__("register_timm")()
+    with contextlib.suppress(Exception):  # whatever is wrong with timm, this can be imported; register_timm() says what it is
+        __getattr__("register_timm")()

@@ -53,7 +53,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "RUNS... [-o report.html] [--figures DIR --format svg,png,pdf] [--tables md,latex,csv] [--only FIGURE] [--maps IMAGES] [--title T]",
         "a page, figures and tables from run folders and what `vix bench --json` wrote",
     ),
-    "serve": ("serve.serve", "RUNS... [--port 8000 --host 127.0.0.1 --memory-mb 1024]", "a live page of runs, and their models to try"),
+    "serve": (
+        "serve.serve",
+        "RUNS... [--port 8000 --host 127.0.0.1 --memory-mb 1024 --token T --names a,b]",
+        "a live page of runs, and their models to try",
+    ),
     "runs": ("look.runs", "[DIR]", "what is in a folder of runs, finished or not"),
     "recipes": ("look.recipes", "[PATTERN...]", "list the recipes, such as 'hybrid/mnist/*'"),
     "data": ("data.data", "list | get NAME | check NAME [--root DIR]", "what is known and what is here, download, verify"),
@@ -116,7 +120,9 @@ def main(argv: Sequence[str] | None = None) -> None:
                     print('"vix train quick/exact --help" lists the options of a recipe, which compare and search take too.')
             else:
                 module, _, function = where.partition(".")
-                getattr(importlib.import_module(f"vixformer.commands.{module}"), function)(args[1:])
+                command = getattr(importlib.import_module(f"vixformer.commands.{module}"), function)
+                with importlib.import_module("vixformer.terminal").decoding_shown():
+                    command(args[1:])
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

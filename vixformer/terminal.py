@@ -27,6 +27,7 @@ from rich.progress import (
 from rich.table import Table
 from typing_extensions import Self
 
+from vixformer.progress import decoding
 from vixformer.registry import checked
 
 if TYPE_CHECKING:  # what is wrong with a command line is said before torch is there
@@ -241,6 +242,28 @@ class Steps:
         self.bars.update(self.tasks[what], completed=done)
         if not watched() and done == total:
             print(f"{what}: {total} done", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def decoding_shown() -> Iterator[None]:
+    """A bar while image files are decoded, which happens once; in a file a line when it begins."""
+    with contextlib.ExitStack() as bars:
+        steps: list[Steps] = []
+
+        def show(done: int, total: int) -> None:
+            if not watched():
+                if done == 1:
+                    print(f"decoding {count(total)} image files; their pixels are kept for next time", file=sys.stderr)
+                return
+            if not steps:
+                steps.append(bars.enter_context(Steps()))
+            steps[0]("decoding image files", done, total)
+            if done == total:
+                bars.close()
+                steps.clear()
+
+        with decoding(show):
+            yield
 
 
 @contextlib.contextmanager

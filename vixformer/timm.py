@@ -95,9 +95,10 @@ def register_timm() -> list[str]:
     """Make our models known to timm: `timm.create_model("vixformer_vit_tiny", attention="first(performer)")`. Returns their names."""
     try:
         from timm.models import register_model  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
+
+        return [register_model(_entry(name)).__name__ for name in list_models()]
+    except Exception as error:  # timm imports much, and a broken one raises anything
         raise ValueError(f"timm cannot be imported here: {error}") from None
-    return [register_model(_entry(name)).__name__ for name in list_models()]
 
 
 def _entry(name: str) -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tarfile
 import threading
+import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -115,3 +117,71 @@ def test_answers_that_are_no_file(address: str, tmp_path: Path) -> None:
         fetch(Download("http://127.0.0.1:9/x", "md5:0"), tmp_path, tries=1)
     with pytest.raises(ValueError, match="fashion-mini has no files to get"):
         get(FashionMini(tmp_path))
+
+
+def packed(kind: str) -> bytes:
+    """Two members; the second one is what is wrong."""
+    buffer = io.BytesIO()
+    if kind.startswith("zip"):
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as content:
+            content.writestr("pictures/a.bin", b"abc")
+            content.writestr("pictures/b.bin", bytes(range(256)) * 100)
+        data = bytearray(buffer.getvalue())
+        second = data.index(b"PK\1\2", data.index(b"PK\1\2") + 1)  # its entry in the directory
+        local = int.from_bytes(data[second + 42 : second + 46], "little")
+        if kind == "zip with a password":
+            for flags in (second + 8, local + 6):
+                data[flags] |= 1
+        if kind == "zip, larger than declared":
+            for size in (second + 24, local + 22):
+                data[size : size + 4] = (100).to_bytes(4, "little")
+        if kind == "zip that claims 4 GiB times a million":
+            extra = b"\1\0\x08\0" + (2**52).to_bytes(8, "little")  # ZIP64
+            name = second + 46 + len("pictures/b.bin")
+            data[second + 24 : second + 28] = b"\xff" * 4
+            data[second + 30 : second + 32] = len(extra).to_bytes(2, "little")
+            data[name:name] = extra
+            end = data.index(b"PK\5\6")
+            data[end + 12 : end + 16] = (int.from_bytes(data[end + 12 : end + 16], "little") + len(extra)).to_bytes(4, "little")
+        return bytes(data[: len(data) // 2] if kind == "zip, cut" else data)
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in (("a.bin", b"abc"), ("b.bin", os.urandom(30_000))):
+            info = tarfile.TarInfo(f"pictures/{name}")
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+        if kind == "tar, with a link out of it":
+            info = tarfile.TarInfo("pictures/c.bin")
+            info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            tar.addfile(info)
+    data = buffer.getvalue()
+    return {"tar, cut": data[: len(data) // 2], "tar, encrypted": os.urandom(3000)}.get(kind, data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("zip with a password", "is encrypted, password required"),
+        ("zip, larger than declared", r"damaged or cut short \(Bad CRC"),
+        ("zip that claims 4 GiB times a million", "needs 4,294,967,296 MiB and"),
+        ("zip, cut", "damaged or cut short"),
+        ("tar, cut", "damaged or cut short"),
+        ("tar, encrypted", "damaged or cut short"),
+        ("tar, with a link out of it", "damaged or cut short"),
+    ],
+)
+def test_archives_that_cannot_be_unpacked_leave_nothing(kind: str, says: str, tmp_path: Path) -> None:
+    content = packed(kind)
+    name = "x.zip" if kind.startswith("zip") else "x.tar.gz"
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"cannot unpack {tmp_path}/sub/{name}: .*{says}"):
+        fetch(item("http://127.0.0.1:9", name, content, unpack=True), tmp_path)
+    assert [path.name for path in (tmp_path / "sub").iterdir()] == [name]
+
+
+def test_a_link_in_place_of_a_part_is_not_followed(address: str, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "victim").write_bytes(b"mine")
+    (tmp_path / "sub" / "file.bin.part").symlink_to(tmp_path / "victim")
+    assert fetch(item(address), tmp_path).read_bytes() == CONTENT
+    assert (tmp_path / "victim").read_bytes() == b"mine"

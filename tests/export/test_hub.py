@@ -93,11 +93,14 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, d
     server.server_close()
 
 
-def test_to_the_hub_and_back(runs: Path, hub: dict[str, dict[str, bytes]]) -> None:
+def test_to_the_hub_and_back(runs: Path, hub: dict[str, dict[str, bytes]], tmp_path: Path) -> None:
     run = next(runs.glob("mixed-seed0*"))
     assert vix.push_to_hub(run, "me/clothes").endswith("/me/clothes")
     assert set(hub["me/clothes"]) == {"README.md", "config.json", "model.safetensors", "preprocessing.json", "recipe.json"}
+    hub["me/clothes"] |= {"modeling.py": b"1 / 0", "pytorch_model.bin": b"cos\nsystem\n"}
     back, here = vix.from_pretrained("me/clothes"), Predictor.load(run)
+    fetched = {path.name for path in (tmp_path / "kept").rglob("*.*") if path.suffix in (".py", ".bin", ".json", ".safetensors")}
+    assert fetched == {"config.json", "model.safetensors", "preprocessing.json", "recipe.json"}
     images = torch.randn(2, 1, 28, 28)
     assert torch.equal(back(images), here.model(images))
     assert Predictor.load("me/clothes").preprocessing == here.preprocessing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import socket
 import threading
@@ -17,7 +18,6 @@ import httpx
 import numpy as np
 import pytest
 import torch
-import uvicorn
 from PIL import Image
 
 from tests.data.test_pictures import bomb, encoded
@@ -25,6 +25,7 @@ from tests.training.test_loop import tiny
 from vixformer.cli import main
 from vixformer.report.pictures import image_of
 from vixformer.serve.app import create_app
+from vixformer.serve.server import server as serving
 from vixformer.training.compare import compare
 from vixformer.training.loop import train
 from vixformer.training.parts import load_parts
@@ -49,11 +50,10 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
     compare({name: tiny(attention=a, epochs=2, fraction=0.1) for name, a in (("exact", EXACT), ("relu", RELU))}, folder)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(create_app([folder]), host="127.0.0.1", port=port, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    server = serving(create_app([folder]))
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.02)
@@ -140,8 +140,19 @@ def test_other_addresses(served: Served) -> None:
     strange = get(f"{served.url}/", headers={"Host": "evil.example"})  # a name that was made to point here
     assert strange.status_code == 400
     assert strange.json()["detail"] == "this server answers to 127.0.0.1, not to evil.example"
-    assert "default-src 'none'" in get(f"{served.url}/").headers["content-security-policy"]
+    for reply in (get(f"{served.url}/"), get(f"{served.url}/nothing"), strange, served.ask(b"", "a/b")):
+        assert "default-src 'none'" in reply.headers["content-security-policy"]
     assert get(f"{served.url}/openapi.json").json()["paths"].keys() == {"/api/version", "/api/report", "/api/models", "/api/predict"}
+
+
+def test_its_own_failures_carry_the_policy_too(tmp_path: Path) -> None:
+    from starlette.testclient import TestClient
+
+    app = create_app([tmp_path])
+    app.get("/fails")(lambda: 1 / 0)
+    reply = TestClient(app, base_url="http://localhost", raise_server_exceptions=False).get("/fails")
+    assert reply.status_code == 500
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
 
 
 def test_models_are_put_away_when_memory_runs_out(served: Served) -> None:
@@ -216,6 +227,15 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     rows = window.locator("#table tbody tr")
     rows.first.wait_for()
     assert rows.count() == 2
+    window.locator(".chart svg").nth(2).wait_for()
+    assert window.locator("figure .error").count() == 0
+    window.locator(".chart svg .mark-rect path").nth(60).hover(position={"x": 4, "y": 4})  # beside its number
+    tip = window.locator("#vg-tooltip-element.visible")
+    tip.wait_for()
+    assert tip.evaluate("element => getComputedStyle(element).position") == "fixed"  # style.css, as the policy lets no script add styles
+    assert "unsafe" not in get(served.url).headers["content-security-policy"]
+    if shot := os.environ.get("VIX_SHOT"):
+        window.screenshot(path=shot, full_page=True)
 
     (tmp_path / "clothes.png").write_bytes(data)
     window.set_input_files("#file", tmp_path / "clothes.png")
@@ -234,6 +254,7 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     assert all("422" in line for line in said), said  # the browser's own line about the refused upload
     said.clear()
 
+    window.locator("#draw").scroll_into_view_if_needed()
     box = window.locator("#draw").bounding_box()
     window.mouse.move(box["x"] + 40, box["y"] + 40)
     window.mouse.down()
@@ -244,7 +265,7 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     window.locator("#filter").press_sequentially("e")
     train(tiny(attention="hedgehog", epochs=1), served.folder / "third-seed0-0123456789ab")
     try:
-        window.wait_for_function("document.querySelectorAll('#table tbody tr').length === 3", timeout=30_000)
+        rows.nth(2).wait_for(timeout=30_000)
         assert window.evaluate("document.activeElement.id") == "filter"  # whoever types goes on typing
         assert window.locator("#filter").input_value() == "e"
         assert window.locator("#answers .card").count() > 0
@@ -255,6 +276,7 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     docs = browser.new_page()
     docs.goto(f"{served.url}/docs")
     docs.get_by_role("heading", name="POST /api/predict").wait_for()
+    assert docs.locator("pre").first.evaluate("element => getComputedStyle(element).borderRadius") == "8px"
 
 
 def test_bad_flags_are_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

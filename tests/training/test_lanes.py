@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,6 +138,24 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.Monkey
         after = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
         assert (after[: len(before)], len(after)) == (before, 20)
         assert (folder / SUMMARY).exists()
+
+
+def test_children_of_a_killed_command_end_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(tiny(attention="softmax", epochs=5000).to_json())
+    (tmp_path / "b.json").write_text(tiny(attention="fourier", epochs=5000).to_json())
+    command = [sys.executable, "-m", "vixformer", "compare", "a.json", "b.json", "--jobs", "2"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr is not None
+        begun: set[str] = set()
+        while len(begun) < 2:  # both are training
+            begun.add(process.stderr.readline().partition(":")[0])
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.kill()
+        killed = time.monotonic()
+        process.stderr.read()  # ends when nobody has it any more: neither the command nor its children
+    assert time.monotonic() - killed < 10
+    assert len(children) >= 2
+    assert not [child for child in children if Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def test_jobs_is_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

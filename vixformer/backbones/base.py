@@ -21,6 +21,7 @@ from vixformer.attention.layout import parse, print_layers
 from vixformer.attention.projection import Attention, Mixing
 from vixformer.blocks.pooling import Pooling
 from vixformer.registry import Configured, checked
+from vixformer.writing import whole
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Sizes = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
@@ -161,18 +162,12 @@ class Backbone(nn.Module, Configured, family="model"):
         folder.mkdir(parents=True, exist_ok=True)
         values = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
         values["attention"] = self.attention_expression()
-        weights, config = folder / (WEIGHTS_FILE + ".part"), folder / (CONFIG_FILE + ".part")
         try:
-            save_model(self, str(weights))
-            config.write_text(json.dumps({"model": self.name, **values}, indent=2) + "\n")
-            weights.chmod(config.stat().st_mode)  # safetensors makes its files the owner's alone
-            weights.rename(folder / WEIGHTS_FILE)
-            config.rename(folder / CONFIG_FILE)
-        except (OSError, SafetensorError) as error:
-            raise ValueError(f"cannot write the model to {folder}: {error}") from None
-        finally:
-            weights.unlink(missing_ok=True)
-            config.unlink(missing_ok=True)
+            with whole(folder / CONFIG_FILE) as config, whole(folder / WEIGHTS_FILE) as weights:  # both or neither
+                config.write_text(json.dumps({"model": self.name, **values}, indent=2) + "\n")
+                save_model(self, str(weights))
+        except SafetensorError as error:
+            raise ValueError(f"cannot write {folder / WEIGHTS_FILE}: {error}") from None
 
 
 def mechanism_of(module: Attention | Mixing) -> Any:

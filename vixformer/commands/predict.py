@@ -114,6 +114,8 @@ def _own_name(name: str, taken: set[str]) -> str:
 
 def _draw(predictor: Any, picture: Any, path: Path) -> None:
     from vixformer.report.maps import looks, sheet
+    from vixformer.writing import whole
 
     seen = looks(predictor.model, predictor.preprocessing([picture])[0])
-    sheet(picture, seen, SHEET_SIDE).save(path)
+    with whole(path) as part:
+        sheet(picture, seen, SHEET_SIDE).save(part, "PNG")

@@ -92,11 +92,13 @@ def benches_in(words: Sequence[str]) -> dict[str, Any]:
 
 def _write(item: Any, folder: Path, formats: Sequence[str]) -> list[str]:
     """A picture is a PNG whatever is asked for."""
+    from vixformer.results.charts import write_chart
+    from vixformer.writing import write_bytes
+
     if hasattr(item, "png"):
-        (folder / f"{item.name}.png").write_bytes(item.png())
+        write_bytes(folder / f"{item.name}.png", item.png())
         return [f"{item.name}.png"]
     for form in formats:
-        item.chart.properties(title=item.title).configure_legend(orient="bottom", columns=3).save(
-            str(folder / f"{item.name}.{form}"), **({"scale_factor": 2} if form == "png" else {})
-        )
+        chart = item.chart.properties(title=item.title).configure_legend(orient="bottom", columns=3)
+        write_chart(chart, folder / f"{item.name}.{form}", **({"scale_factor": 2} if form == "png" else {}))
     return [f"{item.name}.{form}" for form in formats]

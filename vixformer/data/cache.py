@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-import tempfile
+import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,12 @@ from PIL import Image
 from torch import Tensor
 
 from vixformer.data.picture import open_picture
+from vixformer.progress import Progress
+from vixformer.progress import decoded as shown
+from vixformer.writing import whole
 
 WAY = 2
 """Of decoding: another number where the same files give other pixels."""
-Progress = Callable[[int, int], None]
-"""Called with how many are done and how many there are."""
 
 
 def decode(path: Path, size: tuple[int, int] | None) -> np.ndarray:
@@ -37,22 +39,20 @@ def decoded(paths: Sequence[Path], size: tuple[int, int], progress: Progress | N
     folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "vix" / "images"
     target = folder / f"{digest}.u8"
     shape = (len(paths), 3, *size)
-    if not target.exists():
+    needed = math.prod(shape)
+    if not target.exists() or target.stat().st_size != needed:
         folder.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=folder, suffix=".part")
-        os.close(handle)
-        try:
-            store = np.memmap(part, np.uint8, "w+", shape=shape)
+        free = shutil.disk_usage(folder).free
+        if free < needed:
+            raise ValueError(
+                f"{len(paths):,} decoded images of {size[0]} x {size[1]} need {needed / 2**20:,.0f} MiB and {folder} has "
+                f"{free / 2**20:,.0f} MiB left: make them smaller with --data.resize, or set XDG_CACHE_HOME to a folder with more room"
+            )
+        tell = progress or shown
+        with whole(target) as part, part.open("wb") as store:  # written and not mapped: of a full disk a map tells with SIGBUS
             for i, path in enumerate(paths):
-                store[i] = decode(path, size)
-                if progress is not None:
-                    progress(i + 1, len(paths))
-            store.flush()
-            del store
-            os.replace(part, target)
-        except BaseException:
-            Path(part).unlink(missing_ok=True)
-            raise
+                store.write(np.ascontiguousarray(decode(path, size)).data)
+                tell(i + 1, len(paths))
     return mapped(target, shape)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
+import shutil
 import tarfile
 import tempfile
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
@@ -34,6 +37,8 @@ def fetch(item: Download, root: Path, progress: Progress | None = None, tries: i
     folder = root / item.folder
     folder.mkdir(parents=True, exist_ok=True)
     target, part = folder / item.name, folder / f"{item.name}.part"
+    if part.is_symlink():  # somebody else's
+        part.unlink()
     if not (target.exists() and digest(target, item.digest) == item.digest):
         try:
             _receive(item, part, progress, tries)
@@ -60,6 +65,11 @@ def digest(path: Path, like: str) -> str:
     return f"{algorithm}:{state.hexdigest()}"
 
 
+def _no_link(path: str, flags: int) -> int:
+    """The name of a part is known beforehand: a link that somebody put there is not followed."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
 def _receive(item: Download, part: Path, progress: Progress | None, tries: int) -> None:
     """Into `part`, going on where an earlier try stopped."""
     for attempt in range(tries):
@@ -71,7 +81,7 @@ def _receive(item: Download, part: Path, progress: Progress | None, tries: int) 
                 length = answer.headers.get("Content-Length")
                 total = None if length is None else int(length) + (here if resumed else 0)
                 done = here if resumed else 0
-                with part.open("ab" if resumed else "wb") as file:
+                with open(part, "ab" if resumed else "wb", opener=_no_link) as file:
                     while block := answer.read(BLOCK):
                         file.write(block)
                         done += len(block)
@@ -102,14 +112,33 @@ def _unpack(archive: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as name:
         temporary = Path(name)
         try:
-            if archive.suffix == ".zip":
-                with zipfile.ZipFile(archive) as content:
-                    content.extractall(temporary)
-            else:
-                with tarfile.open(archive) as content:
-                    content.extractall(temporary, filter="data")
-        except (tarfile.TarError, zipfile.BadZipFile, OSError) as error:
-            raise ValueError(f"cannot unpack {archive}: {error}") from None
+            _extract(archive, temporary)
+        except RuntimeError as error:  # zipfile's, of a password that it needs and of a method that it does not know
+            raise ValueError(f"cannot unpack {archive}: {error}; get the original file again") from None
+        except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
+            system = error.strerror if isinstance(error, OSError) else None
+            raise ValueError(f"cannot unpack {archive}: {system or f'it is damaged or cut short ({error}); get it again'}") from None
         for entry in temporary.iterdir():
             if not (folder / entry.name).exists():
                 entry.rename(folder / entry.name)
+
+
+def _extract(archive: Path, into: Path) -> None:
+    """Member by member, as far as there is room: an archive of some kilobytes may claim petabytes."""
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as content:
+            for member in content.infolist():
+                _check_room(archive, into, member.filename, member.file_size)
+                content.extract(member, into)
+    else:
+        with tarfile.open(archive) as content:
+            for entry in content:
+                _check_room(archive, into, entry.name, entry.size)
+                content.extract(entry, into, filter="data")
+
+
+def _check_room(archive: Path, into: Path, name: str, size: int) -> None:
+    free = shutil.disk_usage(into).free
+    if size > free:
+        sizes = f"{name} needs {size / 2**20:,.0f} MiB and {into.parent} has {free / 2**20:,.0f} MiB left"
+        raise ValueError(f"cannot unpack {archive}: {sizes}")

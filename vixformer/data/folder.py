@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from vixformer.data.base import DataSet, Download, Images, Part
-from vixformer.data.cache import Progress, decode, decoded
+from vixformer.data.cache import decode, decoded
+from vixformer.progress import Progress
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from vixformer.data.augment import normalise, resize
 from vixformer.data.loader import Loader
 from vixformer.registry import checked
+from vixformer.writing import write_json
 
 PREPROCESSING_FILE = "preprocessing.json"
 
@@ -54,9 +55,7 @@ class Preprocessing:
         return resize(normalise(pixels, self.mean, self.std), self.size)
 
     def save(self, folder: Path) -> None:
-        part = folder / (PREPROCESSING_FILE + ".part")
-        part.write_text(json.dumps(asdict(self), indent=2) + "\n")
-        part.rename(folder / PREPROCESSING_FILE)
+        write_json(folder / PREPROCESSING_FILE, asdict(self))
 
     @staticmethod
     def load(folder: Path) -> Preprocessing:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from vixformer.data.preprocess import Preprocessing
 from vixformer.export.shipped import Shipped, program
+from vixformer.writing import write_bytes
 
 Run = Callable[[Tensor], Tensor]
 OPSET = 20
@@ -27,8 +28,10 @@ OPSET = 20
 
 def to_torch(shipped: Shipped, example: Tensor, path: Path, dynamic_batch: bool, _: Preprocessing) -> Run:
     """`torch.export.load(path).module()(pixels)`; neither vixformer nor Python code of ours is needed."""
-    with _whole(path) as part, _quiet():
-        torch.export.save(program(shipped, example, dynamic_batch), part)
+    made = io.BytesIO()  # torch ends the process where it meets a full disk while it writes a file
+    with _quiet():
+        torch.export.save(program(shipped, example, dynamic_batch), made)
+    _write(path, made.getvalue())
     return _no_grad(torch.export.load(path).module())
 
 
@@ -38,8 +41,9 @@ def to_aot(shipped: Shipped, example: Tensor, path: Path, dynamic_batch: bool, _
         raise ValueError("an AOTInductor package is compiled, and there is no C++ compiler here: install one, or set CXX")
     from torch._inductor import aoti_compile_and_package, aoti_load_package
 
-    with _whole(path) as part, _quiet():
-        aoti_compile_and_package(program(shipped, example, dynamic_batch), package_path=str(part))
+    with tempfile.TemporaryDirectory() as folder, _quiet():
+        made = aoti_compile_and_package(program(shipped, example, dynamic_batch), package_path=str(Path(folder) / path.name))
+        _write(path, Path(made).read_bytes())
     loaded: Any = aoti_load_package(str(path))
     return _no_grad(loaded)
 
@@ -47,18 +51,17 @@ def to_aot(shipped: Shipped, example: Tensor, path: Path, dynamic_batch: bool, _
 def to_onnx(shipped: Shipped, example: Tensor, path: Path, dynamic_batch: bool, preprocessing: Preprocessing) -> Run:
     """One file; its metadata has the classes."""
     _need("onnxscript", "onnxruntime")
-    with _whole(path) as part:
-        with _quiet():
-            made: Any = torch.onnx.export(
-                program(shipped, example, dynamic_batch), dynamo=True, opset_version=OPSET, input_names=["pixels"], output_names=["logits"]
-            )
-        proto = made.model_proto
-        if dynamic_batch:
-            _name_batch(proto.graph)
-        for key, value in {**asdict(preprocessing), "made_by": "vixformer"}.items():
-            entry = proto.metadata_props.add()
-            entry.key, entry.value = key, value if isinstance(value, str) else json.dumps(value)
-        part.write_bytes(proto.SerializeToString())
+    with _quiet():
+        made: Any = torch.onnx.export(
+            program(shipped, example, dynamic_batch), dynamo=True, opset_version=OPSET, input_names=["pixels"], output_names=["logits"]
+        )
+    proto = made.model_proto
+    if dynamic_batch:
+        _name_batch(proto.graph)
+    for key, value in {**asdict(preprocessing), "made_by": "vixformer"}.items():
+        entry = proto.metadata_props.add()
+        entry.key, entry.value = key, value if isinstance(value, str) else json.dumps(value)
+    _write(path, proto.SerializeToString())
     return onnx_session(path)
 
 
@@ -83,8 +86,10 @@ def to_int8(shipped: Shipped, example: Tensor, path: Path, dynamic_batch: bool, 
         proto = onnx.load(whole)
         del proto.graph.value_info[:]  # shapes that the quantiser would hold against weights it has turned
         onnx.save(proto, whole)
-        with _whole(path) as part, _quiet():
-            quantize_dynamic(whole, part, weight_type=QuantType.QUInt8, op_types_to_quantize=["MatMul", "Gemm"], per_channel=True)
+        small = Path(folder) / "small.onnx"
+        with _quiet():
+            quantize_dynamic(whole, small, weight_type=QuantType.QUInt8, op_types_to_quantize=["MatMul", "Gemm"], per_channel=True)
+        _write(path, small.read_bytes())
     return onnx_session(path)
 
 
@@ -123,16 +128,9 @@ def _no_grad(run: Run) -> Run:
     return call
 
 
-@contextlib.contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A file to write to that takes the place of `path` when it is whole."""
+def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"part-{path.name}")  # torch insists on the ending
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_bytes(path, content)
 
 
 @contextlib.contextmanager

@@ -7,9 +7,9 @@ import ctypes
 import functools
 import gc
 import json
+import mmap
 import os
 import platform
-import resource
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -127,7 +127,7 @@ def _baseline(device: str) -> int:
         return torch.cuda.memory_allocated()
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
 
 
 def _most(device: str) -> int:

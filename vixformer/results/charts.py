@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from vixformer.writing import write_bytes
 
 KINDS = (".svg", ".png", ".pdf", ".html", ".json")
 
@@ -41,8 +44,12 @@ def bars(rows: Sequence[dict[str, Any]], value: str, title: str) -> Any:
     )
 
 
-def write_chart(chart: Any, path: Path) -> None:
-    chart.save(str(path))
+def write_chart(chart: Any, path: Path, **options: Any) -> None:
+    form = path.suffix[1:]
+    drawn = io.BytesIO() if form in ("png", "pdf") else io.StringIO()
+    chart.save(drawn, format=form, **options)
+    content = drawn.getvalue()
+    write_bytes(path, content if isinstance(content, bytes) else content.encode())
 
 
 def _altair() -> Any:

@@ -6,21 +6,22 @@ import base64
 import contextlib
 import io
 import json
-import re
 import shlex
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from PIL import Image, ImageOps
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteError
+from starlette.requests import ClientDisconnect
 
 from vixformer.data.picture import MOST_BYTES, open_picture
 from vixformer.report.collect import collect
@@ -28,18 +29,12 @@ from vixformer.report.page import asset, html
 from vixformer.report.pictures import Picture, all_pictures
 from vixformer.results.groups import Group, find_runs
 from vixformer.results.runs import HISTORY, SUMMARY
+from vixformer.serve.guard import HEADERS, Guard, policy
 from vixformer.serve.models import Models
 from vixformer.version import __version__
 
 MOST_MODELS = 8
 """Models one request may ask."""
-HEADERS = {
-    # vega compiles its expressions with Function
-    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
-    "img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
 
 
 class Problem(BaseModel):
@@ -88,6 +83,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": Problem} for code i
 GONE: dict[int | str, dict[str, Any]] = {503: {"model": Problem}}
 
 
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 WAITING = "There is no finished run here yet. As soon as one is done it appears."
 DECODING = threading.Semaphore(2)
 """Pictures that are unpacked at the same time: each may take hundreds of megabytes for a moment."""
@@ -96,21 +92,16 @@ DECODING = threading.Semaphore(2)
 def create_app(
     folders: list[Path],
     most_bytes: int = 2**30,
-    hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]"),
+    hosts: tuple[str, ...] = LOOPBACK,
     benches: dict[str, Any] | None = None,
+    addresses: bool = False,
+    token: str | None = None,
 ) -> FastAPI:
-    """`hosts`: names under which it may be asked for, "*" for any; a stranger's page that points its own name here is refused."""
+    """`hosts` are names under which it may be asked for, and with `addresses` any IP address is one. Without `token` nobody is refused."""
     app = FastAPI(title="vixformer", version=__version__, docs_url=None, redoc_url=None, description="Runs, and models to try.")
     models, reports = Models(folders, most_bytes), _Reports(folders, benches or {})
 
-    @app.middleware("http")
-    async def guard(request: Request, call_next: Any) -> Any:
-        host = re.sub(r":\d+$", "", request.headers.get("host", ""))
-        if "*" not in hosts and host not in hosts:
-            return JSONResponse({"detail": f"this server answers to {hosts[0]}, not to {host[:80]}"}, 400)
-        response = await call_next(request)
-        response.headers.update(HEADERS)
-        return response
+    app.add_middleware(Guard, hosts=hosts, addresses=addresses, token=token)
 
     @app.exception_handler(RequestValidationError)
     async def wrong(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -131,15 +122,20 @@ def create_app(
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": f"the server failed ({type(error).__name__}); its terminal says more"}, 500)
+        return JSONResponse({"detail": f"the server failed ({type(error).__name__}); its terminal says more"}, 500, headers=HEADERS)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, error: ClientDisconnect) -> Response:
+        """In the middle of an upload. Nobody hears this."""
+        return Response(status_code=400)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def page() -> str:
-        return html(None, asset("live.js", "vixformer.serve"), asset("try.html", "vixformer.serve"))
+    def page() -> HTMLResponse:
+        return HTMLResponse(*_live())
 
     @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
-    def docs() -> str:
-        return asset("docs.html", "vixformer.serve").replace("/*STYLE*/", asset("style.css"))
+    def docs() -> HTMLResponse:
+        return HTMLResponse(*_docs())
 
     @app.get("/api/version")
     def version() -> Version:
@@ -180,6 +176,18 @@ def create_app(
         return await run_in_threadpool(_predict, models, data, list(dict.fromkeys(model)), top, maps, invert)
 
     return app
+
+
+@cache
+def _live() -> tuple[str, int, dict[str, str]]:
+    text = html(None, asset("live.js", "vixformer.serve"), asset("try.html", "vixformer.serve"))
+    return text, 200, policy(text)
+
+
+@cache
+def _docs() -> tuple[str, int, dict[str, str]]:
+    text = asset("docs.html", "vixformer.serve").replace("/*STYLE*/", asset("style.css"))
+    return text, 200, policy(text)
 
 
 async def _body(request: Request) -> bytes:

@@ -8,9 +8,12 @@ from typing import Any
 
 
 class Interrupt:
-    """Ctrl-C, or a polite kill, waits for the end of a step, where everything agrees and can be stored; a second one does not wait."""
+    """Ctrl-C, or a polite kill, waits for the end of a step, where everything agrees and can be stored; a second one does not wait.
 
-    def __init__(self) -> None:
+    Where there is nothing to store, as in a process that only watches others, the first one does not wait either."""
+
+    def __init__(self, waits: bool = True) -> None:
+        self.waits = waits
         self.asked = False
         self.at_once = False
         self.previous: dict[int, Any] = {}
@@ -25,7 +28,7 @@ class Interrupt:
         self.previous = {}
 
     def _note(self, *_: object) -> None:
-        if self.asked:
+        if self.asked or not self.waits:
             self.at_once = True
             raise KeyboardInterrupt
         self.asked = True

@@ -23,7 +23,7 @@ from vixformer.training.loop import train
 from vixformer.training.observer import Observer
 
 LOOK = 0.2
-"""Seconds between looks at whether somebody pressed Ctrl-C."""
+"""Seconds: Windows notices Ctrl-C only between waits."""
 BESIDE = 0.85
 """How fast a training is beside others, to alone on as many threads."""
 
@@ -60,7 +60,7 @@ class Lanes:
         """Seconds that a training took, of those that are over."""
         self.running: list[_Lane] = []
         self.events: queue.Queue[tuple[_Lane, str]] = queue.Queue()
-        self.interrupt = Interrupt()
+        self.interrupt = Interrupt(waits=False)
 
     def __enter__(self) -> Lanes:
         if self.count > 1:  # alone, the training listens itself
@@ -101,17 +101,14 @@ class Lanes:
         while len(self.running) > at_most:
             with contextlib.suppress(queue.Empty):
                 self._heard(*self.events.get(timeout=LOOK))
-            if self.interrupt.asked:
-                raise KeyboardInterrupt
 
     def _listen(self, lane: _Lane, recipe: str) -> None:
-        assert lane.process.stdin is not None and lane.process.stdout is not None  # noqa: PT018
-        with lane.process.stdin as given, lane.process.stdout as said:
-            try:
-                given.write(recipe)
-                given.close()
-            except BrokenPipeError:  # it ended before it began, and its last line says why
-                pass
+        given, said = lane.process.stdin, lane.process.stdout
+        assert given is not None and said is not None  # noqa: PT018
+        with contextlib.suppress(BrokenPipeError), given, said:
+            with contextlib.suppress(BrokenPipeError):  # it ended before it began, and its last line says why
+                given.write(json.dumps(json.loads(recipe)) + "\n")
+                given.flush()  # and it stays open: that it closes tells the other process that this one is gone
             for line in said:
                 self.events.put((lane, line))
         self.events.put((lane, ""))
@@ -154,14 +151,27 @@ class _Telling(Observer):
 
 
 def _tell(**event: Any) -> None:
-    print(json.dumps(event), flush=True)
+    try:
+        print(json.dumps(event), flush=True)
+    except BrokenPipeError:
+        os._exit(1)
+
+
+def _end_with_parent() -> None:
+    """Standard input is open as long as the process that started this one lives. What is written is whole at any moment."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1):
+            pass
+    os._exit(1)
 
 
 def main() -> None:
     """One training: its folder and whether to go on with it as arguments, its recipe on standard input."""
     folder, how = sys.argv[1:]
+    given = sys.stdin.readline()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        recipe = recipe_from_dict(json.load(sys.stdin), "the recipe")
+        recipe = recipe_from_dict(json.loads(given), "the recipe")
         train(recipe, folder, resume=how == "resume", observer=_Telling())
     except ValueError as error:
         _tell(error=str(error))

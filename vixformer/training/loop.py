@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import math
@@ -30,6 +31,7 @@ from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.faults import NotFiniteError, first_not_finite
 from vixformer.training.group import Alone, Group, is_of_the_group, process_device, whole
 from vixformer.training.interrupt import Interrupt
+from vixformer.training.lock import locked
 from vixformer.training.loggers import make_loggers
 from vixformer.training.observer import Observer, Stopped
 from vixformer.training.optim import learning_rate, make_optimizer
@@ -70,7 +72,8 @@ def train(recipe: Recipe, out: str | Path | None = None, *, resume: bool = False
     folder = None if out is None else Path(out)
     with tempfile.TemporaryDirectory() as nowhere:
         recipe = with_parent(recipe, Path(nowhere) if folder is None else folder.parent, lambda *_: observer or Observer())
-        return _Run(recipe, folder, observer or Observer(), resume).finish()
+        with contextlib.ExitStack() as held:
+            return _Run(recipe, folder, observer or Observer(), resume, held).finish()
 
 
 def with_parent(recipe: Recipe, out: Path, observer: Callable[[str, Recipe], Observer]) -> Recipe:
@@ -109,7 +112,8 @@ def parent_run(recipe: Recipe, out: Path, among: Mapping[str, Recipe] | None = N
 
 
 class _Run:
-    def __init__(self, recipe: Recipe, folder: Path | None, observer: Observer, resume: bool) -> None:
+    def __init__(self, recipe: Recipe, folder: Path | None, observer: Observer, resume: bool, held: contextlib.ExitStack) -> None:
+        """`held` gets the lock of the run folder."""
         self.recipe, self.folder, self.observer, self.interrupt = recipe, folder, observer, Interrupt()
         self.device = process_device(pick_device(recipe.train.device))
         self.group = Group(self.device, recipe.train.shard)
@@ -117,6 +121,10 @@ class _Run:
             self.observer = Observer()
         self.parts = load_parts(recipe, self.device)
         self.precision: torch.dtype = getattr(torch, recipe.train.precision)
+        unlocked = folder if self.group.writes else None
+        if unlocked is not None and unlocked.is_dir():  # before anything in it is read
+            held.enter_context(locked(unlocked))
+            unlocked = None
         last = None if folder is None or not resume or not (folder / LAST).exists() else folder / LAST
         given = None if last is not None else parent_model(recipe)
         torch.manual_seed(recipe.train.seed)
@@ -126,9 +134,11 @@ class _Run:
         if folder is not None and self.group.writes:  # from here on nothing is wrong with what was asked for
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                write_text(folder / RECIPE, recipe.to_json())
             except OSError as error:
                 raise ValueError(f"cannot write to {folder}: {error.strerror}; choose another folder with --out") from None
+            if unlocked is not None:
+                held.enter_context(locked(unlocked))
+            write_text(folder / RECIPE, recipe.to_json())
         seeds = torch.Generator().manual_seed(recipe.train.seed)
         order, augment, features = (torch.Generator().manual_seed(int(torch.randint(2**40, (), generator=seeds))) for _ in range(3))
         begun = Start(fresh, None) if given is None else self._begun(fresh, given.to(self.device))

@@ -1,0 +1,186 @@
+"""A disk that is full: one sentence that names the file, what was there before is as it was, and nothing half-written stays."""
+
+from __future__ import annotations
+
+import re
+import resource
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import vixformer as vix
+from tests.data.test_readers import picture
+from tests.training.test_loop import tiny
+from vixformer.backbones.base import CONFIG_FILE, WEIGHTS_FILE
+from vixformer.cli import main
+from vixformer.data.folder import Folder
+from vixformer.results.files import read_tensors, write_tensors
+from vixformer.training.loop import train
+from vixformer.training.observer import Observer
+from vixformer.writing import whole, write_bytes, write_text
+
+ROOM = 512 * 1024
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 512 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "none", folder], capture_output=True).returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """No file may have more than 4 KiB: as a full disk, for who is not root."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limit[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    signal.signal(signal.SIGXFSZ, ignored)
+
+
+def small(**options: Any) -> Any:
+    return vix.create_model("vit", attention="softmax", img_size=28, in_chans=1, patch_size=7, num_classes=10, num_heads=4, **options)
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "bytes": lambda path: write_bytes(path, b"x" * 2 * ROOM),
+    "text": lambda path: write_text(path, "x" * 2 * ROOM),
+    "tensors": lambda path: write_tensors(path, {"x": torch.ones(ROOM)}, None),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_was_there_is_kept(name: str, disk: Path) -> None:
+    path = disk / "file"
+    path.write_text("before")
+    with pytest.raises(ValueError, match=rf"cannot write {path}: .*[Nn]o space left.*; the previous one is kept"):
+        WRITERS[name](path)
+    assert path.read_text() == "before"
+    assert list(disk.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.usefixtures("small_files")
+def test_what_was_there_is_kept_for_who_is_not_root(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("before")
+    with pytest.raises(ValueError, match=rf"cannot write {path}: .*File too large.*; the previous one is kept"):
+        WRITERS[name](path)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_previous_model_is_kept_with_its_configuration(disk: Path) -> None:
+    small(embed_dim=16, depth=1).save_pretrained(disk)
+    before = {path.name: path.read_bytes() for path in disk.iterdir()}
+    with pytest.raises(ValueError, match=r"cannot write .*No space left"):
+        small(embed_dim=128, depth=2).save_pretrained(disk)
+    assert {path.name: path.read_bytes() for path in disk.iterdir()} == before
+    assert set(before) == {CONFIG_FILE, WEIGHTS_FILE}
+
+
+def test_the_previous_checkpoint_survives_when_the_second_does_not_fit(disk: Path) -> None:
+    """The first epoch fits; then somebody else fills the disk."""
+    recipe = tiny(epochs=3, fraction=0.1)
+
+    class Filling(Observer):
+        def epoch_begins(self, epoch: int, batches: int) -> None:
+            if epoch == 1:
+                (disk / "others").write_bytes(b"x" * (free(disk) - 8192))
+
+    with pytest.raises(ValueError, match=r"cannot write .*(last|model).safetensors: .*[Nn]o space left.*kept"):
+        train(recipe, disk / "run", observer=Filling())
+    assert read_tensors(disk / "run" / "last.safetensors")[1]["epoch"] == 1
+    assert not [path for path in disk.rglob("*") if ".part" in path.name]
+    (disk / "others").unlink()
+    assert len(train(recipe, disk / "run", resume=True).history) == 3
+
+
+def free(disk: Path) -> int:
+    return shutil.disk_usage(disk).free
+
+
+def test_decoded_images(disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in ("train", "test"):
+        picture(tmp_path / "set" / part / "cat" / "a.png", (500, 500))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
+    with pytest.raises(ValueError, match=r"1 decoded images of 500 x 500 need 1 MiB and .* has 0 MiB left: .*--data.resize"):
+        Folder(tmp_path / "set").read("train")
+    assert not [path for path in disk.rglob("*") if path.is_file()]
+
+
+@pytest.mark.usefixtures("small_files")
+def test_decoded_images_that_meet_the_end_on_their_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(3):
+        picture(tmp_path / "set" / "train" / "cat" / f"{i}.png", (30, 30))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(ValueError, match=r"cannot write .*\.u8: File too large"):
+        Folder(tmp_path / "set").read("train")
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["export {run} --format torch --out {disk}", "report {run} --out {tmp}/r.html --figures {disk} --format png --only curves"],
+    ids=lambda command: command.split()[0],
+)
+def test_commands(command: str, disk: Path, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`export` was ended by SIGABRT, and `report` left half a PNG."""
+    (disk / "others").write_bytes(b"x" * (free(disk) - 4096))
+    words = command.format(run=next(runs.glob("exact-seed0*")), disk=disk, tmp=tmp_path).split()
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    assert re.search(rf"cannot write {disk}/[\w-]+\.(pt2|png): No space left on device", capsys.readouterr().err)
+    assert [path.name for path in disk.iterdir()] == ["others"]
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
+    """Names of parts are new each time; what is beside the target under the old, known name is not touched."""
+    (tmp_path / "victim").write_text("mine")
+    for name in ("file.part", "file"):
+        (tmp_path / name).symlink_to(tmp_path / "victim")
+    write_text(tmp_path / "file", "new")
+    assert (tmp_path / "victim").read_text() == "mine"
+    assert not (tmp_path / "file").is_symlink()
+    names: set[str] = set()
+    for _ in range(2):
+        with whole(tmp_path / "file") as part:
+            names.add(part.name)
+    assert len(names) == 2
+
+
+OTHERS = {
+    "vixformer/writing.py": "the writer",
+    "vixformer/results/files.py": "safetensors, through the writer",
+    "vixformer/backbones/base.py": "safetensors, through the writer",
+    "vixformer/data/cache.py": "image by image, through the writer",
+    "vixformer/data/download.py": "goes on with what is there",
+    "vixformer/training/lock.py": "the lock",
+    "vixformer/export/hub.py": "a temporary folder",
+    "vixformer/export/formats.py": "a temporary folder",
+    "vixformer/cli.py": "/dev/null",
+    "vixformer/attention/native/build.py": "a temporary folder",
+}
+
+
+def test_nobody_else_writes_files() -> None:
+    writes = re.compile(
+        r"\.write_(text|bytes)\(|save_(file|model)\(|os\.open\(|\.save\((str\()?(path|\w+ /)"
+        r"|open\([^)\n]*[\"'][wxa]b?\+?[\"']"
+    )
+    here = Path(vix.__file__).parent.parent
+    found = {str(path.relative_to(here)) for path in (here / "vixformer").rglob("*.py") if writes.search(path.read_text())}
+    assert found <= set(OTHERS), f"{found - set(OTHERS)}: write through vixformer.writing"
