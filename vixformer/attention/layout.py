@@ -71,6 +71,8 @@ class Layout:
 
     def expand(self, *depths: int) -> list[Layer]:
         """One configuration a layer, for a backbone whose stages have these depths. One stage alone is tiled over all blocks in order."""
+        if sum(depths) > MOST_LAYERS:
+            raise ValueError(f"a model has at most {MOST_LAYERS} layers, not {sum(depths)}: give a smaller depth")
         if len(self.stages) == 1:
             return self.stages[0].expand(sum(depths))
         if len(self.stages) != len(depths):
@@ -85,11 +87,15 @@ class Layout:
 def parse(text: str) -> Layout:
     if not isinstance(text, str) or not text.strip():
         raise ValueError('an attention layout must be text such as "softmax" or "first(performer)"')
+    wrong = ValueError(f'cannot read the layout "{text[:200]}": write words, options in parentheses, and + * | between them')
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ValueError(f'cannot read the layout "{text}": write words, options in parentheses, and + * | between them') from None
-    return Layout(tuple(_stage(node) for node in _flatten(tree, ast.BitOr)))
+        raise wrong from None
+    try:
+        return Layout(tuple(_stage(node) for node in _flatten(tree, ast.BitOr)))
+    except RecursionError:
+        raise wrong from None
 
 
 def print_layers(layers: Sequence[Layer]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vixformer.config import Recipe, recipe_from_dict
+from vixformer.jsonfile import parse_json, read_json
 from vixformer.registry import unknown
 
 Value = str | int | float | bool | None
@@ -157,12 +157,7 @@ def read_space(words: str) -> Space:
 
 
 def _from_file(path: Path) -> Space:
-    try:
-        values = json.loads(path.read_text())
-    except OSError as error:
-        raise ValueError(f"cannot read the space {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
+    values = read_json(path)
     if not isinstance(values, dict):
         raise ValueError(f'{path} is no space: it should be an object such as {{"train.lr": {{"log": [1e-4, 1e-2]}}}}')
     return space_from_dict(values)
@@ -188,7 +183,7 @@ def space_from_dict(values: Mapping[str, Any]) -> Space:
                 if len(value) != 1 or kind not in ("range", "log"):
                     raise ValueError(unknown("kind of range", kind, ("range", "log")))
                 if not isinstance(ends, list | tuple) or len(ends) != 2:
-                    raise ValueError(f"a range has two numbers, not {json.dumps(ends)}")
+                    raise ValueError(f"a range has two numbers, not {ends}")
                 varied[name] = Range(ends[0], ends[1], kind == "log")
             else:
                 fixed[name] = value
@@ -215,6 +210,6 @@ def _assigned(text: str) -> tuple[str, Any]:
 
 def _value(word: str) -> Value:
     try:
-        return json.loads(word)
+        return parse_json(word, word)
     except ValueError:
         return word

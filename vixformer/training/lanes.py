@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from vixformer.config import Recipe, recipe_from_dict
+from vixformer.jsonfile import parse_json
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer
@@ -161,7 +162,7 @@ def main() -> None:
     """One training: its folder and whether to go on with it as arguments, its recipe on standard input."""
     folder, how = sys.argv[1:]
     try:
-        recipe = recipe_from_dict(json.load(sys.stdin), "the recipe")
+        recipe = recipe_from_dict(parse_json(sys.stdin.read(), "the recipe"), "the recipe")
         train(recipe, folder, resume=how == "resume", observer=_Telling())
     except ValueError as error:
         _tell(error=str(error))
