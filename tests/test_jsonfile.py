@@ -36,7 +36,7 @@ PREPROCESSING = {"classes": ["a", "b"], "channels": 1, "stored": [8, 8], "size":
     ],
 )
 def test_refusals_are_one_sentence(text: str | bytes, says: str) -> None:
-    with pytest.raises(ValueError, match="^it") as found:
+    with pytest.raises(ValueError, match=r"^it") as found:
         parse_json(text, "it")
     assert says.removeprefix("it ") in str(found.value)
     assert len(str(found.value)) < 200

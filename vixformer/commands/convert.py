@@ -105,9 +105,14 @@ def _choice(recipe: Any, model: Any, attention: str, steps: int, folder: Path, m
         finally:
             if not any(folder.iterdir()):
                 folder.rmdir()
+    return read_choice(path, most)
+
+
+def read_choice(path: Path, most: int) -> Choice:
+    """`most` is how many layers differ."""
     found = fitted(Choice, read_json(path), f"{path} is damaged, delete it to measure again")
     if [len(point["layers"]) for point in found["curve"]] != list(range(most + 1)):
-        raise ValueError(f"{path} is damaged: its curve should have {most + 1} points, from 0 to {most} layers; delete it to measure again")
+        raise ValueError(f"{path} is damaged: its curve should go from 0 to {most} layers; delete it to measure again")
     return found
 
 

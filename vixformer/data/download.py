@@ -108,7 +108,7 @@ def _unpack(archive: Path, folder: Path) -> None:
             else:
                 with tarfile.open(archive) as content:
                     content.extractall(temporary, filter="data")
-        except (tarfile.TarError, zipfile.BadZipFile, OSError) as error:
+        except Exception as error:  # cut short, encrypted or damaged, it may fail in any way
             raise ValueError(f"cannot unpack {archive}: {error}") from None
         for entry in temporary.iterdir():
             if not (folder / entry.name).exists():

@@ -152,7 +152,7 @@ def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float, j
     what = [{n: r.to_dict() for n, r in recipes.items()}, runs_each, budget, jobs]
     asked = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
     path = out / BUDGETS
-    known = fitted(dict[str, _Cut], read_json(path), f"{path} is damaged, delete it to measure again") if path.exists() else {}
+    known = read_budgets(path) if path.exists() else {}
     if asked not in known:
         began, prober = time.perf_counter(), Prober(PROBING * budget)
         probes = []
@@ -165,6 +165,10 @@ def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float, j
         out.mkdir(parents=True, exist_ok=True)
         write_json(path, known)
     return Cut(**known[asked])
+
+
+def read_budgets(path: Path) -> dict[str, _Cut]:
+    return fitted(dict[str, _Cut], read_json(path), f"{path} is damaged, delete it to measure again")
 
 
 def _plan(recipe: Recipe, seeds: int, folds: int | None) -> Iterator[Recipe]:
