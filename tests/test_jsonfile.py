@@ -118,6 +118,11 @@ def test_absurd_sizes_are_refused_before_memory_is_taken(name: str, options: dic
         vix.create_model(name, **options)
 
 
+def test_a_model_with_attention_needs_one() -> None:
+    with pytest.raises(ValueError, match='unknown attention "none"'):
+        vix.create_model("vit", attention="none")
+
+
 def test_a_configuration_larger_than_its_weights(tmp_path: Path) -> None:
     vix.create_model("vit", img_size=8, embed_dim=16, depth=1).save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())

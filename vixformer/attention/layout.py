@@ -71,8 +71,6 @@ class Layout:
 
     def expand(self, *depths: int) -> list[Layer]:
         """One configuration a layer, for a backbone whose stages have these depths. One stage alone is tiled over all blocks in order."""
-        if sum(depths) > MOST_LAYERS:
-            raise ValueError(f"a model has at most {MOST_LAYERS} layers, not {sum(depths)}: give a smaller depth")
         if len(self.stages) == 1:
             return self.stages[0].expand(sum(depths))
         if len(self.stages) != len(depths):

@@ -17,7 +17,7 @@ from typing_extensions import Self
 
 from vixformer import hub
 from vixformer.attention.base import Core, Grid
-from vixformer.attention.layout import parse, print_layers
+from vixformer.attention.layout import MOST_LAYERS, parse, print_layers
 from vixformer.attention.projection import Attention, Mixing
 from vixformer.blocks.pooling import Pooling
 from vixformer.jsonfile import read_json
@@ -48,6 +48,9 @@ class BackboneConfig:
     """Left out: those of the data set, or 10."""
 
     def __post_init__(self) -> None:
+        depths = getattr(self, "depths", None) or (getattr(self, "depth", 1),)
+        if sum(depths) > MOST_LAYERS:
+            raise ValueError(f"a model has at most {MOST_LAYERS} layers, not {sum(depths)}: give a smaller depth")
         height, width = (self.img_size,) * 2 if isinstance(self.img_size, int) else self.img_size or (1, 1)
         if height * width > MOST_PIXELS:
             raise ValueError(f"img_size makes {height} x {width} pixels, and at most {MOST_PIXELS:,} are read: make it smaller")
@@ -73,7 +76,7 @@ class Backbone(nn.Module, Configured, family="model"):
         super().__init__()
         self.config = config = config.filled()
         self.img_size: tuple[int, int] = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size
-        if config.attention != NO_ATTENTION:
+        if type(config).attention != NO_ATTENTION:
             self.layout = parse(config.attention)
 
     def run(self, x: Tensor) -> Iterator[tuple[Tensor, Grid]]:
