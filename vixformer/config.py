@@ -11,14 +11,18 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import nn
 
-from vixformer.backbones.base import BackboneConfig
+from vixformer.backbones.base import BackboneConfig, build
 from vixformer.backbones.vit import ViT
 from vixformer.data.base import DataSet, Images, data_root
 from vixformer.data.folder import Folder
 from vixformer.data.hub import Hub
+from vixformer.jsonfile import read_json
 from vixformer.models import model_config
 from vixformer.registry import checked, unknown
+from vixformer.room import MOST_PIXELS
 
+WEIGHTS_SHARE = 0.25
+"""Of the memory: training needs as much again for gradients, and twice for the moments of the optimizer."""
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
 PartShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 
@@ -56,6 +60,9 @@ class Data:
     def __post_init__(self) -> None:
         if self.folds is not None and self.fold >= self.folds:
             raise ValueError(f"fold counts from 0 and must be below folds = {self.folds}, not {self.fold}")
+
+        if self.resize is not None and self.resize**2 > MOST_PIXELS:
+            raise ValueError(f"resize makes {self.resize} x {self.resize} pixels, and at most {MOST_PIXELS:,} are read: make it smaller")
 
     def source(self) -> DataSet:
         name, _, repository = self.name.partition(":")
@@ -144,7 +151,7 @@ class Recipe:
         size = (height, width) if self.data.resize is None else (self.data.resize, self.data.resize)
         config: Any = self.model.filled(size[0] if size[0] == size[1] else size, channels, len(images.classes))
         self._check(config, size, channels, len(images.classes))
-        return config.owner(config)
+        return build(config, WEIGHTS_SHARE)
 
     def _check(self, config: Any, size: tuple[int, int], channels: int, classes: int) -> None:
         """What a model says of its images must be true of these."""
@@ -188,10 +195,4 @@ def recipe_from_dict(values: Any, where: str) -> Recipe:
 
 def read_recipe(path: str | Path) -> Recipe:
     """A recipe from a JSON file."""
-    try:
-        values = json.loads(Path(path).read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"cannot read the recipe {path}: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
-    return recipe_from_dict(values, str(path))
+    return recipe_from_dict(read_json(path), str(path))

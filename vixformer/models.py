@@ -12,7 +12,7 @@ from torch import nn
 from vixformer.attention.base import Mechanism, Shape
 from vixformer.attention.layout import Pattern, parse
 from vixformer.attention.projection import ProjectionOptions, build_attention
-from vixformer.backbones.base import Backbone, from_pretrained
+from vixformer.backbones.base import Backbone, build, from_pretrained
 from vixformer.registry import checked, pick
 
 __all__ = ["create_attention", "create_model", "from_pretrained", "list_attentions", "list_models", "model_config"]
@@ -36,8 +36,7 @@ def model_config(name: str, **options: Any) -> Any:
 
 def create_model(name: str, **options: Any) -> Any:
     """A model with fresh weights, e.g. `create_model("vit", attention="first(performer)", img_size=32, embed_dim=128)`."""
-    config = model_config(name, **options)
-    return config.owner(config)
+    return build(model_config(name, **options))
 
 
 @dataclass(frozen=True, kw_only=True)

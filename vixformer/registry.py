@@ -12,6 +12,8 @@ from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 T = TypeVar("T")
+LARGEST = 2**53
+"""Of whole numbers in a configuration: products of two still fit into the sizes that torch computes with."""
 
 
 class Named:
@@ -81,10 +83,33 @@ def checked(config: type[T], values: Mapping[str, Any], where: str) -> T:
         made = _adapter(config).validate_python({key: _worded(value, _hints(config)[key]) for key, value in values.items()})
     except ValidationError as error:
         raise ValueError(f"{where}: {_sentence(error, _hints(config))}") from None
+    for key, value in values.items():
+        for number in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(number, int) and abs(number) > LARGEST:
+                raise ValueError(f"{where}: {key} must be at most {LARGEST}, not {_short(number)}")
     for key in values:  # only now is the word inf a number
         if isinstance(getattr(made, key), float) and not math.isfinite(getattr(made, key)):
             raise ValueError(f"{where}: {key} must be a finite number, not {values[key]}")
     return made
+
+
+def fitted(kind: type[T], value: Any, where: str) -> T:
+    """The value itself, where it has the shape of `kind` (a TypedDict, a list of them). `where` begins the sentence of a refusal."""
+    try:
+        _adapter(kind).validate_python(value, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "missing":
+            raise ValueError(f"{where}: it has no {place}") from None
+        what = first["msg"].removeprefix("Input ").replace("should be a valid dictionary", "should be an object")
+        raise ValueError(f"{where}: {place or 'it'} {what}, not {_short(first['input'])}") from None
+    return value
+
+
+def _short(value: Any, most: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 @functools.cache
@@ -118,7 +143,7 @@ def _sentence(error: ValidationError, hints: Mapping[str, Any]) -> str:
     wanted = [_wanted(e) for e in error.errors() if e["loc"] and str(e["loc"][0]) == key]
     if type(None) in get_args(hints.get(key)):  # pydantic does not say so
         wanted.append("none")
-    return f"{key} must be {' or '.join(dict.fromkeys(wanted))}, not {first['input']!r}"
+    return f"{key} must be {' or '.join(dict.fromkeys(wanted))}, not {_short(first['input'])}"
 
 
 def _wanted(error: Any) -> str:

@@ -29,6 +29,7 @@ from typing_extensions import Self
 
 from vixformer.progress import decoding
 from vixformer.registry import checked
+from vixformer.results.cells import in_markdown
 
 if TYPE_CHECKING:  # what is wrong with a command line is said before torch is there
     from vixformer.training.compare import Comparison, Row
@@ -116,7 +117,7 @@ WORDS = {
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [columns, ["---" if column in WORDS else "--:" for column in columns], *rows]
-    return "".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |\n" for line in lines)
+    return "".join("| " + " | ".join(map(in_markdown, line)) + " |\n" for line in lines)
 
 
 ALIKE = 0.02

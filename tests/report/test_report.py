@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import time
 from pathlib import Path
@@ -13,10 +14,13 @@ import pytest
 from PIL import Image
 
 from vixformer.cli import main
+from vixformer.report.collect import collect
 from vixformer.report.maps import looks, overlay
 from vixformer.report.sentences import sentences
+from vixformer.results.cells import in_csv
 from vixformer.results.groups import find_runs, read_groups
 from vixformer.results.runs import spread
+from vixformer.results.schema import AVERAGES
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +108,7 @@ def test_bad_input_is_a_sentence(runs: Path, tmp_path: Path, capsys: pytest.Capt
         ([str(runs), "-o", "report.pdf"], "a report ends in .html"),
         ([str(runs), "--format", "gif"], "--format takes svg, png"),
         ([str(runs), "--tables", "word"], "--tables takes md, latex, csv"),
-        ([str(tmp_path / "not-a-bench.json")], "is nothing that"),
+        ([str(tmp_path / "not-a-bench.json")], "not-a-bench.json is not what"),
         ([str(tmp_path / "half-a-bench.json")], "half-a-bench.json is not what"),
         ([str(runs), "--only", "curves"], "add --figures DIR"),
         ([str(runs), "--maps", "-1"], "maps"),
@@ -119,17 +123,18 @@ def test_one_damaged_run_does_not_hide_the_others(runs: Path, tmp_path: Path) ->
     first = sorted((tmp_path / "runs").glob("*/summary.json"))[0]
     first.write_text(first.read_text()[:100])
     main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html"), "--maps", "0"])
-    assert "is damaged" in (tmp_path / "r.html").read_text()
+    assert "summary.json is not JSON" in (tmp_path / "r.html").read_text()
     assert len(find_runs([tmp_path / "runs"]).damaged) == 1
 
 
 @pytest.mark.parametrize(
     ("file", "text", "says"),
     [
-        ("summary.json", "{}", "summary.json is damaged: it has no test_top1"),
-        ("summary.json", "[]", "summary.json is damaged: it has no test_top1"),
-        ("summary.json", '{"test_top1": NaN, "test_images": 1, "parameters": 1}', "it has no test_top1 that is a number"),
-        ("history.jsonl", '{"epoch": 1, "tra', "history.jsonl is damaged"),
+        ("summary.json", "{}", "summary.json is damaged: it has no attention"),
+        ("summary.json", "[]", "summary.json is damaged: it should be an object"),
+        ("history.jsonl", '{"epoch": 1, "tra', "history.jsonl, line 1, is not JSON"),
+        ("history.jsonl", "[1, 2]", "history.jsonl is damaged: 0 should be an object"),
+        ("recipe.json", "[" * 100_000, "recipe.json is nested too deeply"),
         ("best/model.safetensors", "x", "pictures of all"),
         ("best/config.json", "{}", "pictures of all"),
     ],
@@ -140,6 +145,106 @@ def test_whatever_is_damaged_is_left_out_and_named(runs: Path, tmp_path: Path, f
     (next((tmp_path / "runs").glob("all-*")) / file).write_text(text)
     main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")])
     assert says in (tmp_path / "r.html").read_text()
+
+
+SCORES = ("precision", "recall", "f1-score", "support")
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "value", "says"),
+    [
+        ("summary.json", ("confusion",), [["a"] * 5] * 5, "confusion.0.0 should be a valid integer, not 'a'"),
+        ("summary.json", ("confusion",), [[1, 2], [3]], "confusion should be 10 x 10"),
+        (
+            "summary.json",
+            ("per_class", "one more"),
+            dict.fromkeys(("precision", "recall", "f1-score", "support"), 0.5),
+            "should be 11 x 11",
+        ),
+        ("summary.json", ("per_class", "Trouser"), {"recall": "high"}, "per_class.Trouser"),
+        ("summary.json", ("attention",), "mymean", 'unknown attention "mymean"'),
+        ("recipe.json", ("model", "attention"), "mymean", 'unknown attention "mymean"'),
+        ("recipe.json", ("model", "depth"), 10**12, "at most 1000 layers"),
+        ("summary.json", ("machine", "threads"), "many", "machine.threads"),
+        ("summary.json", ("parameters",), 10**400, "is too large"),
+        ("summary.json", ("train_seconds",), 1e300, "train_seconds"),
+        ("summary.json", ("conversion",), {"layers": [{"layer": 1}], "stages": []}, "conversion"),
+    ],
+)
+def test_one_odd_run_is_left_out_and_named_everywhere(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, key: tuple[str, ...], value: Any, says: str
+) -> None:
+    for folder in (next(runs.glob("all-seed0*")), next(runs.glob("exact-seed0*"))):
+        shutil.copytree(folder, tmp_path / "runs" / folder.name)
+    path = next((tmp_path / "runs").glob("all-*")) / file
+    changed = inner = json.loads(path.read_text())
+    for part in key[:-1]:
+        inner = inner[part]
+    inner[key[-1]] = value
+    path.write_text(json.dumps(changed))
+    found = collect([tmp_path / "runs"], {}, live=True)
+    assert [group.name for group in found.groups] == ["exact"]
+    assert any(says in note for note in found.to_dict()["notes"])
+    main(["runs", str(tmp_path / "runs")])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "left out: " in told
+    assert says in told
+
+
+NAMES = (
+    *("<!--<script>", "</script><script>hit = 1</script>", "<img src=x onerror=hit=1>", "=1+1", "a | b\n| c"),
+    *("x\u2028y", "&<>\"'", "`", "\\|", "%$"),
+)
+
+
+def test_names_of_classes_and_runs_are_never_code(runs: Path, tmp_path: Path, browser: Any) -> None:
+    for kind, name in (("all", "<!--<script>hit=1"), ("exact", "=cmd|x <img src=x onerror=hit=1>"), ("mixed", "-\n| 1 | 2 |")):
+        folder = tmp_path / "runs" / name
+        shutil.copytree(next(runs.glob(f"{kind}-seed0*")), folder)
+        summary = json.loads((folder / "summary.json").read_text())
+        scores = [value for key, value in summary["per_class"].items() if key not in AVERAGES]
+        summary["per_class"] = dict(zip(NAMES, scores, strict=True))
+        (folder / "summary.json").write_text(json.dumps(summary))
+    main(
+        [
+            "report",
+            str(tmp_path / "runs"),
+            "-o",
+            str(tmp_path / "r.html"),
+            "--maps",
+            "0",
+            "--tables",
+            "md,latex,csv",
+            "--title",
+            "<!--<script>",
+        ]
+    )
+    window = browser.new_page()
+    said: list[str] = []
+    window.on("console", lambda message: said.append(message.text))
+    window.on("pageerror", lambda error: said.append(str(error)))
+    window.goto((tmp_path / "r.html").as_uri())
+    window.locator("#chart-confusion svg").wait_for()
+    assert window.locator("#table tbody tr").count() == 3
+    assert window.locator("h1").inner_text() == "<!--<script>"
+    assert window.locator("#class-model option").count() == 3
+    assert "<!--<script>" in window.locator("#chart-classes").inner_text()
+    assert window.evaluate("window.hit") is None
+    assert said == []
+    window.close()
+
+    rows = list(csv.reader((tmp_path / "r.csv").read_text().splitlines(keepends=True)))
+    assert sorted(row[0][:2] for row in rows[1:]) == ["'-", "'=", "<!"]
+    assert all(len(row) == len(rows[0]) for row in rows)
+    lines = (tmp_path / "r.md").read_text().splitlines()
+    assert len(lines) == 2 + 3
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {lines[0].count("|")}
+    assert "<" not in "".join(lines)
+    assert len((tmp_path / "r.tex").read_text().splitlines()) == 4 + 3 + 2
+
+
+def test_numbers_stay_numbers_in_csv() -> None:
+    assert [in_csv(value) for value in (-3.2, 5, None, "-3.2", "@x", "softmax")] == [-3.2, 5, "", "'-3.2", "'@x", "softmax"]
 
 
 def test_a_run_that_diverged_or_was_not_trained_has_its_place(runs: Path, tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_folders_that_are_no_runs(tmp_path: Path) -> None:
     (tmp_path / "recipe.json").write_text(load_recipe("quick/exact").to_json())
     assert read_run(tmp_path).summary is None
     (tmp_path / "summary.json").write_text("{")
-    with pytest.raises(ValueError, match=r"summary.json is damaged"):
+    with pytest.raises(ValueError, match=r"summary.json is not JSON"):
         read_run(tmp_path)
 
 

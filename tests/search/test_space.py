@@ -81,7 +81,7 @@ def test_the_spaces_of_the_documents() -> None:
     ("words", "message"),
     [
         ("relu", 'unknown space "relu"'),
-        ("nowhere.json", "cannot read the space nowhere.json"),
+        ("nowhere.json", "cannot read nowhere.json"),
         ("train.lr=", "write NAME=VALUES"),
         ("train.lr=a..b", "train.lr: a range has two numbers, not a..b"),
         ("train.lr=2..1", "train.lr: a range goes up: 2..1 does not"),
@@ -106,6 +106,28 @@ def test_sentences_about_words(words: str, message: str) -> None:
 def test_sentences_about_fields(words: str, message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("{", r"\{")):
         read_space(words).check(tiny())
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"optimizer": {"adam": {"lr": 1}}}, '"lr" is no field of a recipe: fields that go together are written in full'),
+        ({"optimizer": {"adam": {"train.lr": [1]}}}, "optimizer: a value is a word, a number"),
+        ({"train.lr": [[1], [2]]}, r"train.lr: a value is a word, a number, true, false or null, not \[1\]"),
+        ({"optimizer": {}}, "optimizer: give it a range"),
+        ({"layers": 3}, "layers: give a list of attentions, not 3"),
+        ({"layers": ["softmax"], "o": {"a": {"train.optimizer": "{x}"}}}, "a template names {x}"),
+    ],
+)
+def test_sentences_about_files(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        space_from_dict(values).check(tiny())
+
+
+def test_a_template_is_no_format() -> None:
+    space = space_from_dict({"width": [16], "model.attention": "softmax{width:>9}{width.__class__}", "model.embed_dim": "{width}"})
+    with pytest.raises(ValueError, match=r'cannot read the layout "softmax\{width:>9\}|attention'):
+        space.applied(tiny(), {"width": 16}).build()
 
 
 def test_an_empty_choice() -> None:

@@ -85,11 +85,15 @@ class Layout:
 def parse(text: str) -> Layout:
     if not isinstance(text, str) or not text.strip():
         raise ValueError('an attention layout must be text such as "softmax" or "first(performer)"')
+    wrong = ValueError(f'cannot read the layout "{text[:200]}": write words, options in parentheses, and + * | between them')
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ValueError(f'cannot read the layout "{text}": write words, options in parentheses, and + * | between them') from None
-    return Layout(tuple(_stage(node) for node in _flatten(tree, ast.BitOr)))
+        raise wrong from None
+    try:
+        return Layout(tuple(_stage(node) for node in _flatten(tree, ast.BitOr)))
+    except RecursionError:
+        raise wrong from None
 
 
 def print_layers(layers: Sequence[Layer]) -> str:

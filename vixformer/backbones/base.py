@@ -17,10 +17,12 @@ from typing_extensions import Self
 
 from vixformer import hub
 from vixformer.attention.base import Core, Grid
-from vixformer.attention.layout import parse, print_layers
+from vixformer.attention.layout import MOST_LAYERS, parse, print_layers
 from vixformer.attention.projection import Attention, Mixing
 from vixformer.blocks.pooling import Pooling
+from vixformer.jsonfile import read_json
 from vixformer.registry import Configured, checked
+from vixformer.room import MOST_PIXELS, Room, memory
 from vixformer.writing import whole
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -28,6 +30,8 @@ Sizes = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
 """One number a stage, or layer."""
 ImageSize = PositiveInt | tuple[PositiveInt, PositiveInt]
 
+SPARE = 64 * 2**20
+"""Bytes for what a model computes when it is built and does not store."""
 NO_ATTENTION = "none"
 """What a backbone without attention says where others have a layout."""
 CONFIG_FILE, WEIGHTS_FILE, BEST = "config.json", "model.safetensors", "best"
@@ -43,6 +47,14 @@ class BackboneConfig:
     """Left out: those of the data set, or 3."""
     num_classes: NonNegativeInt | None = None
     """Left out: those of the data set, or 10."""
+
+    def __post_init__(self) -> None:
+        depths = getattr(self, "depths", None) or (getattr(self, "depth", 1),)
+        if sum(depths) > MOST_LAYERS:
+            raise ValueError(f"a model has at most {MOST_LAYERS} layers, not {sum(depths)}: give a smaller depth")
+        height, width = (self.img_size,) * 2 if isinstance(self.img_size, int) else self.img_size or (1, 1)
+        if height * width > MOST_PIXELS:
+            raise ValueError(f"img_size makes {height} x {width} pixels, and at most {MOST_PIXELS:,} are read: make it smaller")
 
     def filled(self, img_size: ImageSize = 32, in_chans: int = 3, num_classes: int = 10) -> Self:
         """What was left out, put in."""
@@ -65,7 +77,7 @@ class Backbone(nn.Module, Configured, family="model"):
         super().__init__()
         self.config = config = config.filled()
         self.img_size: tuple[int, int] = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size
-        if config.attention != NO_ATTENTION:
+        if type(config).attention != NO_ATTENTION:
             self.layout = parse(config.attention)
 
     def run(self, x: Tensor) -> Iterator[tuple[Tensor, Grid]]:
@@ -180,23 +192,45 @@ def from_pretrained(folder: str | Path) -> Backbone:
     folder = folder / BEST if (folder / BEST / CONFIG_FILE).exists() else folder
     if not (folder / CONFIG_FILE).exists():
         raise ValueError(f"{folder} has no model: give a run folder, a folder with {CONFIG_FILE} and its weights, or owner/name of the hub")
-    try:
-        values = dict(json.loads((folder / CONFIG_FILE).read_text()))
-        name = values.pop("model")
-        hash(name)
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ValueError(f"{folder / CONFIG_FILE} is not a model's configuration as save_pretrained writes it: {error!r}") from None
-    backbone = Backbone.member(name)
-    model = backbone(checked(backbone.Config, values, str(folder / CONFIG_FILE)))
-    _load_weights(model, folder / WEIGHTS_FILE)
+    name, values = read_config(folder)
+    backbone, weights = Backbone.member(name), folder / WEIGHTS_FILE
+    config, stored = checked(backbone.Config, values, str(folder / CONFIG_FILE)), _stored(weights)
+    most = SPARE + 4 * 4 * sum(tensor.numel() for tensor in stored.values())
+    with Room(most, f"{folder / CONFIG_FILE} describes a model far larger than the weights beside it: copy both again"):
+        model = backbone(config)
+    _load_weights(model, stored, weights)
     return model.eval()
 
 
-def _load_weights(model: nn.Module, path: Path) -> None:
+def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
+    """The backbone's name and its options."""
+    path = folder / CONFIG_FILE
+    values = read_json(path)
+    if not isinstance(values, dict) or not isinstance(values.get("model"), str) or not isinstance(values.get("attention"), str):
+        raise ValueError(f"{path} is not a model's configuration as save_pretrained writes it: it needs the words model and attention")
+    return values.pop("model"), values
+
+
+def build(config: Any, share: float = 1.0) -> Any:
+    """A model with fresh weights, unless they need more than this share of the memory."""
+    most = int(share * memory())
+    refusal = (
+        f"this {config.owner.name} is too large: its weights need more than {most / 2**30:.1f} GiB, "
+        + (f"which is {share:.0%} of this machine's memory" if share < 1 else "which is all of this machine's memory")
+        + "; give smaller widths, depths, images or numbers of features"
+    )
+    with Room(most, refusal):
+        return config.owner(config)
+
+
+def _stored(path: Path) -> dict[str, Tensor]:
     try:
-        stored = load_file(path)
+        return load_file(path)
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{path} is missing, damaged or cut short, copy it again: {error}") from None
+
+
+def _load_weights(model: nn.Module, stored: dict[str, Tensor], path: Path) -> None:
     wanted = model.state_dict()
     storages = {name: tensor.data_ptr() for name, tensor in wanted.items()}
     present = {storages[name] for name in stored if name in storages}

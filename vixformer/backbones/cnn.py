@@ -25,6 +25,7 @@ class CNN(Backbone, name="cnn"):
         act: str = "relu"
 
         def __post_init__(self) -> None:
+            super().__post_init__()
             activation(self.act)
 
     def __init__(self, given: Config) -> None:

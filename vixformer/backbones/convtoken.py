@@ -48,6 +48,7 @@ class ConvToken(Staged, name="convtoken"):
         drop_rate: Rate = 0.0
 
         def __post_init__(self) -> None:
+            super().__post_init__()
             activation(self.act)
             check_heads("embed_dim", self.embed_dim, self.num_heads, self.head_dim)
             if self.tokens == "one" and self.pos != "none":

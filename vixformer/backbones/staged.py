@@ -35,6 +35,7 @@ class StagedConfig(BackboneConfig):
     drop_path_rate: Rate = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         activation(self.act)
 
     def check_stages(self, first: str, *others: str) -> None:
@@ -81,9 +82,9 @@ class Staged(Backbone):
 
     def layers(self, *depths: int) -> Iterator[tuple[Any, float]]:
         """The attention of every block of stages of these depths, and its rate of stochastic depth, which grows linearly."""
-        last = max(1, sum(depths) - 1)
-        rates = [self.config.drop_path_rate * i / last for i in range(sum(depths))]
-        return zip(self.layout.expand(*depths), rates, strict=True)
+        layers = self.layout.expand(*depths)
+        last = max(1, len(layers) - 1)
+        return zip(layers, [self.config.drop_path_rate * i / last for i in range(len(layers))], strict=True)
 
     def start(self, x: Tensor) -> tuple[Tensor, Grid]:
         """Images -> tokens with their positions, and the grid they lie on."""

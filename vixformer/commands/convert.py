@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from vixformer.commands.flags import changed, finished_run, take, whole
-from vixformer.registry import unknown
+from vixformer.jsonfile import read_json
+from vixformer.registry import fitted, unknown
 from vixformer.results.runs import RECIPE, SUMMARY, read_run
+from vixformer.results.schema import Choice
 from vixformer.terminal import Steps, say, table
 
 CHOICE = "choice.json"
@@ -66,7 +68,9 @@ def convert(args: Sequence[str]) -> None:
         if count > most:
             differ = "no layer differs" if not most else "only 1 layer differs" if most == 1 else f"only {most} layers differ"
             raise ValueError(f"--choose {count}: {differ} from what the model has")
-        choice = _choice(changed(recipe, options, "train quick/exact"), model, attention, steps, where / f"{parent.resolve().name}-choices")
+        choice = _choice(
+            changed(recipe, options, "train quick/exact"), model, attention, steps, where / f"{parent.resolve().name}-choices", most
+        )
         _show_choice(choice, count)
         fewer = converted_recipe(recipe, parent, model, choice["curve"][count]["attention"], steps, epochs)
         new = changed(fewer, options, "train quick/exact")
@@ -81,7 +85,7 @@ def convert(args: Sequence[str]) -> None:
     say(f"The new model is in {run.folder}; its recipe names {parent} as what it started from.")
 
 
-def _choice(recipe: Any, model: Any, attention: str, steps: int, folder: Path) -> dict[str, Any]:
+def _choice(recipe: Any, model: Any, attention: str, steps: int, folder: Path, most: int) -> Choice:
     """Measured once: asked the same again, the answer stays, so that the run that was made of it is found."""
     from vixformer.results.files import write_json
     from vixformer.training.convert import choose_layers
@@ -101,7 +105,15 @@ def _choice(recipe: Any, model: Any, attention: str, steps: int, folder: Path) -
         finally:
             if not any(folder.iterdir()):
                 folder.rmdir()
-    return json.loads(path.read_text())
+    return read_choice(path, most)
+
+
+def read_choice(path: Path, most: int) -> Choice:
+    """`most` is how many layers differ."""
+    found = fitted(Choice, read_json(path), f"{path} is damaged, delete it to measure again")
+    if [len(point["layers"]) for point in found["curve"]] != list(range(most + 1)):
+        raise ValueError(f"{path} is damaged: its curve should go from 0 to {most} layers; delete it to measure again")
+    return found
 
 
 def _check_options(options: Sequence[str], of_a_run: bool) -> None:
@@ -119,7 +131,7 @@ def _check_options(options: Sequence[str], of_a_run: bool) -> None:
             raise ValueError(unknown("flag of vix convert", name.removeprefix("--"), FLAGS))
 
 
-def _show_choice(choice: dict[str, Any], count: int) -> None:
+def _show_choice(choice: Choice, count: int) -> None:
     rows = [
         (str(c["layer"]), f"{c['error']:.0%}", f"{c['top1']:+.2f}", f"{c['loss']:+.4f}", f"{c['ms']:.2f}", f"{c['new_ms']:.2f}")
         for c in choice["costs"]

@@ -147,7 +147,10 @@ def runs(args: Sequence[str]) -> None:
     from vixformer.results.runs import list_runs
 
     folder = Path(args[0] if args else "runs")
-    found = list_runs(folder)
+    odd: list[str] = []
+    found = list_runs(folder, odd.append)
+    if not found and odd:
+        raise ValueError(f"no run in {folder} can be read: {odd[0]}")
     if not found:
         raise ValueError(f'{folder} has no runs: "vix train quick/exact --out {folder}" makes one')
     rows = []
@@ -160,6 +163,8 @@ def runs(args: Sequence[str]) -> None:
     titles = ("run", "data", "from", "state", "epochs", "parameters", "top-1 %", "train s", "inference ms", "memory, MiB")
     kept = [i for i, title in enumerate(titles) if title != "from" or any(row[i] for row in rows)]
     table([titles[i] for i in kept], [[row[i] for i in kept] for row in rows])
+    for problem in odd:
+        say(f"left out: {problem}")
 
 
 def _summarised(s: dict[str, Any]) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,16 +77,9 @@ def report(args: Sequence[str]) -> None:
 
 def benches_in(words: Sequence[str]) -> dict[str, Any]:
     """What `vix bench --json` wrote, by the name of the file."""
-    found = {}
-    for path in (Path(word) for word in words if word.endswith(".json")):
-        try:
-            bench = json.loads(path.read_text())
-            if not isinstance(bench, dict) or not {"machine", "sizes"} <= set(bench):
-                raise ValueError("it has no machine and no sizes")
-        except (OSError, ValueError) as error:
-            raise ValueError(f'{path} is nothing that "vix bench ... --json {path}" wrote: {error}') from None
-        found[path.stem] = bench
-    return found
+    from vixformer.results.schema import read_bench
+
+    return {Path(word).stem: read_bench(word) for word in words if word.endswith(".json")}
 
 
 def _write(item: Any, folder: Path, formats: Sequence[str]) -> list[str]:

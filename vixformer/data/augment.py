@@ -27,6 +27,7 @@ def crop_and_flip(pixels: Tensor, padding: int, flip: bool, generator: torch.Gen
         return pixels
     b, _, height, width = pixels.shape
     device = pixels.device
+    padding = min(padding, max(pixels.shape[-2:]))  # further away is nothing but zeros
     padded = F.pad(pixels, [padding] * 4)
     draw = torch.randint(2 * padding + 1, (2, b, 1), generator=generator).to(device)
     rows = torch.arange(height, device=device) + draw[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import lzma
 import os
 import shutil
 import tarfile
@@ -11,7 +10,6 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
-import zlib
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
@@ -115,7 +113,9 @@ def _unpack(archive: Path, folder: Path) -> None:
             _extract(archive, temporary)
         except RuntimeError as error:  # zipfile's, of a password that it needs and of a method that it does not know
             raise ValueError(f"cannot unpack {archive}: {error}; get the original file again") from None
-        except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
+        except ValueError:
+            raise
+        except Exception as error:  # cut short or damaged, it may fail in any way
             system = error.strerror if isinstance(error, OSError) else None
             raise ValueError(f"cannot unpack {archive}: {system or f'it is damaged or cut short ({error}); get it again'}") from None
         for entry in temporary.iterdir():

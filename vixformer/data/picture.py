@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
+from vixformer.room import MOST_PIXELS
+
 MOST_BYTES = 20 * 2**20
-MOST_PIXELS = 50_000_000
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
 DEEP = ("I", "F", "I;16", "I;16B", "I;16L")
 """Modes of more than eight bits a value."""

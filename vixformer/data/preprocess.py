@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
 from PIL import Image
+from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from vixformer.data.augment import normalise, resize
 from vixformer.data.loader import Loader
+from vixformer.jsonfile import read_json
 from vixformer.registry import checked
+from vixformer.room import MOST_PIXELS
 from vixformer.writing import write_json
 
 PREPROCESSING_FILE = "preprocessing.json"
@@ -22,14 +25,14 @@ PREPROCESSING_FILE = "preprocessing.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing:
-    classes: tuple[str, ...]
-    channels: int
-    stored: tuple[int, int]
+    classes: Annotated[tuple[str, ...], Field(min_length=1)]
+    channels: PositiveInt
+    stored: tuple[PositiveInt, PositiveInt]
     """Height and width of the images of the data set."""
-    size: tuple[int, int]
+    size: tuple[PositiveInt, PositiveInt]
     """Height and width that the model gets."""
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: tuple[Annotated[float, Field(ge=-100, le=100)], ...]
+    std: tuple[Annotated[float, Field(ge=1e-6, le=100)], ...]
 
     @staticmethod
     def of(loader: Loader) -> Preprocessing:
@@ -60,10 +63,16 @@ class Preprocessing:
     @staticmethod
     def load(folder: Path) -> Preprocessing:
         path = folder / PREPROCESSING_FILE
-        try:
-            values = json.loads(path.read_text())
-        except FileNotFoundError:
-            raise ValueError(f"{path} is missing: without it nobody knows what pictures the model expects; train it again") from None
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{path} is damaged, copy it again: {error}") from None
-        return checked(Preprocessing, values, str(path))
+        if not path.exists():
+            raise ValueError(f"{path} is missing: without it nobody knows what pictures the model expects; train it again")
+        values = read_json(path)
+        if not isinstance(values, dict):
+            raise ValueError(f"{path} is damaged, copy it again: it should be an object with classes, sizes, mean and std")
+        found = checked(Preprocessing, values, str(path))
+        for name, numbers in (("mean", found.mean), ("std", found.std)):
+            if len(numbers) != found.channels:
+                raise ValueError(f"{path}: {name} should have a number for each of {found.channels} channels, not {len(numbers)}")
+        for name, (height, width) in (("stored", found.stored), ("size", found.size)):
+            if height * width > MOST_PIXELS:
+                raise ValueError(f"{path}: {name} is {height} x {width}, and at most {MOST_PIXELS:,} pixels are read")
+        return found

@@ -6,10 +6,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from vixformer.backbones.base import CONFIG_FILE
+from vixformer.backbones.base import read_config
 from vixformer.config import Recipe
 from vixformer.data.preprocess import Preprocessing
 from vixformer.measure.machine import in_words
+from vixformer.results.cells import in_markdown
 from vixformer.results.groups import Group, counted, find_runs
 from vixformer.results.predictor import model_folder
 from vixformer.results.runs import RECIPE, Run, read_run
@@ -20,14 +21,14 @@ def card(folder: Path, name: str, licence: str) -> str:
     """In Markdown, for a run folder or a model folder, of which less is known."""
     model = model_folder(folder)
     prepare = Preprocessing.load(model)
-    config = json.loads((model / CONFIG_FILE).read_text())
+    backbone, config = read_config(model)
     head = {"license": licence, "library_name": "vixformer", "pipeline_tag": "image-classification", "tags": ["vision", "attention"]}
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in head.items()), "---", "", f"# {name}", ""]
     lines += [
-        f"A {config['model']} with the attention `{config['attention']}`, made with vixformer {__version__}.",
+        f"A {backbone} with the attention `{config['attention']}`, made with vixformer {__version__}.",
         "",
         f"It takes images of {prepare.size[0]} x {prepare.size[1]} with {counted(prepare.channels, 'channel')} for one of "
-        f"{len(prepare.classes)} classes: {', '.join(prepare.classes[:20])}{' ...' if prepare.classes[20:] else ''}.",
+        f"{len(prepare.classes)} classes: {in_markdown(', '.join(prepare.classes[:20]))}{' ...' if prepare.classes[20:] else ''}.",
         "",
         "```python",
         "import vixformer as vix",

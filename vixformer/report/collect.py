@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from vixformer.registry import unknown
-from vixformer.report.figures import Figure, all_figures
+from vixformer.report.figures import all_figures
 from vixformer.report.figures.base import file_name
 from vixformer.report.figures.learning import running
 from vixformer.report.figures.measured import benched, histogram
@@ -40,7 +40,7 @@ def collect(
     tell("drawing")
     now = running(found.unfinished)
     figures = [*([now] if now else []), *all_figures(groups)]
-    figures += [figure for name, bench in benches.items() if (figure := _benched(name, bench)) is not None]
+    figures += [figure for name, bench in benches.items() if (figure := benched(bench, f"bench-{file_name(name)}")) is not None]
     if live:
         return Report(groups, figures, (), found.unfinished, found.damaged, (), command, title)
     tell("looking at data and models")
@@ -63,10 +63,3 @@ def collect(
             raise ValueError(unknown("figure of these runs", only, names))
         figures, pictures = [f for f in figures if f.name == only], [p for p in pictures if p.name == only]
     return Report(groups, figures, pictures, found.unfinished, list(dict.fromkeys(damaged)), without, command, title)
-
-
-def _benched(name: str, bench: Any) -> Figure | None:
-    try:
-        return benched(bench, f"bench-{file_name(name)}")
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f'{name}.json is not what "vix bench ... --json" writes: {error!r} is missing or wrong in it') from None

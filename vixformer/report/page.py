@@ -132,7 +132,7 @@ def section_of(name: str) -> str:
 
 def html(report: dict[str, Any] | None, extra_script: str = "", extra_html: str = "") -> str:
     """The page; without a report it waits for one from its server."""
-    data = "" if report is None else json.dumps(report, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    data = "" if report is None else json.dumps(report, separators=(",", ":"), allow_nan=False).replace("<", r"\u003c")
     parts = {
         "/*STYLE*/": asset("style.css"),
         "<!--TRY-->": extra_html,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vixformer.results.cells import in_csv, in_latex, in_markdown
 from vixformer.results.groups import Group, twin
 
 TEXT = ("model", "data", "attention")
@@ -80,16 +81,14 @@ def as_csv(groups: Sequence[Group]) -> str:
     heads = [name for c in found for name in ([c.name, f"{c.name} sd"] if c.spread else [c.name])]
     writer.writerow(heads)
     for group in groups:
-        writer.writerow(
-            ["" if v is None else v for c in found for v in ([c.value(group), c.spread(group)] if c.spread else [c.value(group)])]
-        )
+        writer.writerow([in_csv(v) for c in found for v in ([c.value(group), c.spread(group)] if c.spread else [c.value(group)])])
     return file.getvalue()
 
 
 def as_markdown(groups: Sequence[Group]) -> str:
     found = columns(groups)
     lines = [[c.name for c in found], ["---" if c.name in TEXT else "--:" for c in found]]
-    lines += [[c.cell(group).replace("|", r"\|") for c in found] for group in groups]
+    lines += [[in_markdown(c.cell(group)) for c in found] for group in groups]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -97,15 +96,10 @@ def as_latex(groups: Sequence[Group]) -> str:
     """For the package booktabs."""
     found = columns(groups)
     form = "".join("l" if c.name in TEXT else "r" for c in found)
-    rows = [[_latex(c.cell(group)) for c in found] for group in groups]
+    rows = [[in_latex(c.cell(group)) for c in found] for group in groups]
     body = "".join(f"{' & '.join(row)} \\\\\n" for row in rows)
-    heads = " & ".join(_latex(c.name) for c in found)
+    heads = " & ".join(in_latex(c.name) for c in found)
     return f"\\begin{{tabular}}{{{form}}}\n\\toprule\n{heads} \\\\\n\\midrule\n{body}\\bottomrule\n\\end{{tabular}}\n"
-
-
-def _latex(text: str) -> str:
-    special = {"\\": r"\textbackslash{}", "±": r"$\pm$", "|": r"\textbar{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
 
 
 FORMS = {"md": as_markdown, "latex": as_latex, "csv": as_csv}

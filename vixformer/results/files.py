@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from vixformer.jsonfile import parse_json
 from vixformer.writing import whole, write_json, write_text
 
 __all__ = ["read_tensors", "write_json", "write_tensors", "write_text"]
@@ -28,7 +29,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], note: Any) -> None:
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
     try:
         with safe_open(path, framework="pt") as file:
-            note = json.loads((file.metadata() or {}).get("note", "null"))
+            note = parse_json((file.metadata() or {}).get("note", "null"), "its note", finite=False)
             return {name: file.get_tensor(name) for name in file.keys()}, note  # noqa: SIM118
     except (OSError, SafetensorError, ValueError) as error:
         raise ValueError(f"{path} is missing, damaged or cut short: {error}") from None

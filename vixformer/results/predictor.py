@@ -37,11 +37,17 @@ class Predictor:
             raise ValueError(
                 f"the model in {folder} has {outputs} outputs and its preprocessing.json names {classes} classes: copy both again"
             )
+        wanted, made = (model.config.in_chans, *model.img_size), (preprocessing.channels, *preprocessing.size)
+        if wanted != made:
+            raise ValueError(f"the model in {folder} is for images of {wanted} and its preprocessing.json makes {made}: copy both again")
         return Predictor(model, preprocessing)
 
     @torch.inference_mode()
     def logits(self, images: Tensor) -> Tensor:
-        return self.model(images.to(next(self.model.parameters()).device)).float().cpu()
+        logits = self.model(images.to(next(self.model.parameters()).device)).float().cpu()
+        if not logits.isfinite().all():
+            raise ValueError("the model answers with numbers that are not finite: its weights are damaged, copy them again")
+        return logits
 
     def __call__(self, pictures: Sequence[Image.Image], top: int = 5) -> list[tuple[Guess, ...]]:
         return self.guesses(self.logits(self.preprocessing(pictures)), top)

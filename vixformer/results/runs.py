@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from vixformer.backbones.base import BEST, WEIGHTS_FILE
+from vixformer.attention.layout import parse
+from vixformer.backbones.base import BEST, NO_ATTENTION, WEIGHTS_FILE
 from vixformer.config import Recipe, read_recipe
 from vixformer.data.base import Images
+from vixformer.jsonfile import read_json, read_json_lines
+from vixformer.registry import fitted
+from vixformer.results.schema import MOST, Epoch, check_summary
 
 PROTOCOL = "0.1.0"
 """Changes when the same recipe would give other results, so that runs from before are not taken for those of today."""
@@ -71,32 +74,46 @@ class Run:
     def history(self) -> list[dict[str, Any]]:
         """A line an epoch; of a training that diverged, what is finite of it."""
         path = self.folder / HISTORY
-        lines = path.read_text().splitlines() if path.exists() else []
-        try:
-            found = [json.loads(line) for line in lines]
-        except ValueError as error:
-            raise ValueError(f"{path} is damaged: {error}") from None
-        return [{key: value for key, value in epoch.items() if _is_told(value)} for epoch in found]
-
-
-def _is_told(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
+        found = read_json_lines(path, finite=False) if path.exists() else []
+        epochs = fitted(list[Epoch], found, f"{path} is damaged")
+        return [{key: value for key, value in epoch.items() if value is not None and abs(value) <= MOST} for epoch in epochs]
 
 
 def read_run(folder: str | Path) -> Run:
+    """Every part of it checked: whoever has a `Run` may rely on what `Summary` says."""
     folder = Path(folder)
     if not (folder / RECIPE).exists():
         raise ValueError(f"{folder} is no run folder: it has no {RECIPE}")
-    path = folder / SUMMARY
+    recipe, path = read_recipe(folder / RECIPE), folder / SUMMARY
+    summary = check_summary(read_json(path, finite=False), str(path)) if path.exists() else None
+    run = Run(folder, recipe, summary)
     try:
-        summary = json.loads(path.read_text()) if path.exists() else None
+        layers_of(recipe.model, recipe.model.attention)
+        if summary is not None:
+            layers_of(recipe.model, summary["attention"])
     except ValueError as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
-    return Run(folder, read_recipe(folder / RECIPE), summary)
+        raise ValueError(f"{folder}: {error}") from None
+    run.history()
+    return run
 
 
-def list_runs(out: str | Path) -> list[Run]:
-    return [read_run(path.parent) for path in sorted(Path(out).glob(f"*/{RECIPE}"))]
+def layers_of(model: Any, attention: str) -> list[Any] | None:
+    """One configuration a layer; None of a model without attention."""
+    depths = getattr(model, "depths", None) or ((model.depth,) if hasattr(model, "depth") else None)
+    return None if depths is None or attention == NO_ATTENTION else parse(attention).expand(*depths)
+
+
+def list_runs(out: str | Path, problem: Callable[[str], None] | None = None) -> list[Run]:
+    """`problem` is told of each that cannot be read; without it the first of them is an error."""
+    found = []
+    for path in sorted(Path(out).glob(f"*/{RECIPE}")):
+        try:
+            found.append(read_run(path.parent))
+        except ValueError as error:
+            if problem is None:
+                raise
+            problem(str(error))
+    return found
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,9 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from vixformer.config import Recipe, recipe_from_dict
+from vixformer.jsonfile import parse_json, read_json
 from vixformer.registry import unknown
 
 Value = str | int | float | bool | None
+TEMPLATE = re.compile(r"\{(\w+)\}")
+"""Only this, and not all that `str.format` does: a space may come from anywhere."""
+
+
+def _plain(value: Any) -> None:
+    if isinstance(value, dict | list):
+        raise ValueError(f"a value is a word, a number, true, false or null, not {str(value)[:60]}")
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,8 @@ class Choice:
     def __post_init__(self) -> None:
         if not self.values:
             raise ValueError("a choice needs at least one value")
+        for value in self.values:
+            _plain(value)
         object.__setattr__(self, "values", tuple(dict.fromkeys(self.values)))  # a value given twice is one
 
 
@@ -70,8 +79,8 @@ class Space:
         values = recipe.to_dict()
         together = {name: value for bundle, options in self.bundles.items() for name, value in options[str(found[bundle])].items()}
         for name, value in {**self.fixed, **together, **found}.items():
-            if isinstance(value, str) and re.search(r"\{\w+\}", value):
-                value = value.format(**found)
+            if isinstance(value, str):
+                value = TEMPLATE.sub(lambda word: str(found[word[1]]), value)
             if "." in name:
                 section, _, field = name.partition(".")
                 values[section][field] = value
@@ -119,6 +128,9 @@ class Space:
         """That every field exists and every template finds what it names."""
         values = recipe.to_dict()
         together = [name for options in self.bundles.values() for fields in options.values() for name in fields]
+        for name in together:
+            if "." not in name:
+                raise ValueError(f'"{name}" is no field of a recipe: fields that go together are written in full, such as train.lr')
         for name in (*self.varied, *self.fixed, *together):
             section, dot, field = name.partition(".")
             if dot and section not in values:
@@ -126,8 +138,9 @@ class Space:
             if dot and field not in values[section]:
                 raise ValueError(f"{name}: {unknown(f'field of {section}', field, values[section])}")
         choices = [value for domain in self.varied.values() if isinstance(domain, Choice) for value in domain.values]
-        templates = [value for value in (*self.fixed.values(), *choices) if isinstance(value, str)]
-        wanted = {word for value in templates for word in re.findall(r"\{(\w+)\}", value)}
+        bundled = [value for options in self.bundles.values() for fields in options.values() for value in fields.values()]
+        templates = [value for value in (*self.fixed.values(), *choices, *bundled) if isinstance(value, str)]
+        wanted = {word for value in templates for word in TEMPLATE.findall(value)}
         names = {name for name in self.varied if "." not in name}
         for word in wanted - names:
             raise ValueError(f"a template names {{{word}}}, which the space has no values for")
@@ -157,12 +170,7 @@ def read_space(words: str) -> Space:
 
 
 def _from_file(path: Path) -> Space:
-    try:
-        values = json.loads(path.read_text())
-    except OSError as error:
-        raise ValueError(f"cannot read the space {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
+    values = read_json(path)
     if not isinstance(values, dict):
         raise ValueError(f'{path} is no space: it should be an object such as {{"train.lr": {{"log": [1e-4, 1e-2]}}}}')
     return space_from_dict(values)
@@ -178,17 +186,23 @@ def space_from_dict(values: Mapping[str, Any]) -> Space:
     for name, value in values.items():
         try:
             if name == "layers":
+                if not isinstance(value, list | tuple):
+                    raise ValueError(f"give a list of attentions, not {value}")
                 layers = tuple(str(item) for item in Choice(tuple(value)).values)
             elif isinstance(value, list | tuple):
                 varied[name] = Choice(tuple(value))
+            elif value == {}:
+                raise ValueError('give it a range, such as {"log": [1e-4, 1e-2]}, or options by name')
             elif isinstance(value, dict) and all(isinstance(fields, dict) for fields in value.values()):
+                for inner in (inner for fields in value.values() for inner in fields.values()):
+                    _plain(inner)
                 bundles[name] = value
             elif isinstance(value, dict):
                 kind, ends = next(iter(value.items()))
                 if len(value) != 1 or kind not in ("range", "log"):
                     raise ValueError(unknown("kind of range", kind, ("range", "log")))
                 if not isinstance(ends, list | tuple) or len(ends) != 2:
-                    raise ValueError(f"a range has two numbers, not {json.dumps(ends)}")
+                    raise ValueError(f"a range has two numbers, not {ends}")
                 varied[name] = Range(ends[0], ends[1], kind == "log")
             else:
                 fixed[name] = value
@@ -215,6 +229,6 @@ def _assigned(text: str) -> tuple[str, Any]:
 
 def _value(word: str) -> Value:
     try:
-        return json.loads(word)
+        return parse_json(word, word)
     except ValueError:
         return word

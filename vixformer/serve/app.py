@@ -271,6 +271,7 @@ class _Reports:
         if runs == self.drawn or (self.drawing is not None and self.drawing.is_alive()):
             return
         self.drawn = runs
+        import sklearn.model_selection  # noqa: F401  # imports pandas, which altair looks at when another thread has it half imported
 
         def draw() -> None:
             self.pictures = all_pictures(groups)

@@ -8,13 +8,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from vixformer.backbones.base import BEST, from_pretrained
 from vixformer.config import Recipe
+from vixformer.jsonfile import read_json
 from vixformer.measure.latency import Timing, interleaved
+from vixformer.registry import fitted
 from vixformer.results.files import write_json
 from vixformer.results.runs import SUMMARY, Spread, column, data_digest, folder_of, read_run
 from vixformer.results.statistics import by_seed
@@ -28,6 +32,11 @@ TIMED_BATCH = 64
 BUDGETS = "budgets.json"
 PROBING = 0.1
 """The part of a budget that timing may take."""
+
+
+class _Cut(TypedDict):
+    epochs: Annotated[int, Field(gt=0)]
+    fraction: Annotated[float, Field(gt=0, le=1)]
 
 
 @dataclass(frozen=True)
@@ -143,7 +152,7 @@ def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float, j
     what = [{n: r.to_dict() for n, r in recipes.items()}, runs_each, budget, jobs]
     asked = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
     path = out / BUDGETS
-    known = json.loads(path.read_text()) if path.exists() else {}
+    known = read_budgets(path) if path.exists() else {}
     if asked not in known:
         began, prober = time.perf_counter(), Prober(PROBING * budget)
         probes = []
@@ -152,10 +161,14 @@ def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float, j
                 tell(f"timing {name}, {i + 1} of {len(recipes)}")
                 probes.append(prober(recipe, len(recipes) - i))
         left = (budget - (time.perf_counter() - began)) * (jobs if jobs == 1 else jobs * BESIDE)
-        known[asked] = vars(cut(list(recipes.values()), probes, runs_each, left))
+        known[asked] = _Cut(**vars(cut(list(recipes.values()), probes, runs_each, left)))
         out.mkdir(parents=True, exist_ok=True)
         write_json(path, known)
     return Cut(**known[asked])
+
+
+def read_budgets(path: Path) -> dict[str, _Cut]:
+    return fitted(dict[str, _Cut], read_json(path), f"{path} is damaged, delete it to measure again")
 
 
 def _plan(recipe: Recipe, seeds: int, folds: int | None) -> Iterator[Recipe]:

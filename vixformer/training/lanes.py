@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from vixformer.config import Recipe, recipe_from_dict
+from vixformer.jsonfile import parse_json
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer
@@ -171,7 +172,7 @@ def main() -> None:
     given = sys.stdin.readline()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        recipe = recipe_from_dict(json.loads(given), "the recipe")
+        recipe = recipe_from_dict(parse_json(given, "the recipe"), "the recipe")
         train(recipe, folder, resume=how == "resume", observer=_Telling())
     except ValueError as error:
         _tell(error=str(error))

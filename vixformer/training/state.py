@@ -4,13 +4,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor
+from typing_extensions import TypedDict
 
+from vixformer.registry import fitted
 from vixformer.results.files import read_tensors, write_tensors
+from vixformer.results.schema import Amount, Conversion, Count
 from vixformer.training.group import here, parted, whole
+
+
+class Sums(TypedDict):
+    loss: float
+    hits: Amount
+    images: Amount
+
+
+class Record(TypedDict):
+    epoch: Count
+    seconds: Amount
+    evaluation_seconds: Amount
+
+
+class Note(TypedDict):
+    """The numbers of a checkpoint."""
+
+    epoch: Count
+    batch: Count
+    steps: Count
+    rate_factor: Annotated[float, Field(gt=0, le=1)]
+    seconds: Amount
+    sums: Sums
+    history: list[Record]
+    conversion: Conversion | None
+    scaler: dict[str, float | int]
 
 
 @dataclass
@@ -54,9 +84,12 @@ class State:
 
     def load(self, path: Path) -> None:
         tensors, note = read_tensors(path)
+        fitted(Note, note, f"{path} is damaged")
+        if note["epoch"] != len(note["history"]) or (note["batch"] > 0) != (note["sums"]["images"] > 0):
+            raise ValueError(f"{path} is damaged: its history is not that of {note['epoch']} epochs and {note['batch']} batches")
         try:
             self._load(tensors, note)
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        except (KeyError, IndexError, RuntimeError, TypeError, ValueError) as error:
             raise ValueError(f"{path} does not fit this recipe: {error}") from None
 
     def _load(self, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:

@@ -11,9 +11,8 @@ import altair as alt
 from vixformer.report.figures.base import Figure, figure, figure_of_data, inline, sized
 from vixformer.results.groups import Group
 from vixformer.results.runs import Run
+from vixformer.results.schema import AVERAGES, MOST
 
-AVERAGES = ("accuracy", "macro avg", "weighted avg")
-"""Lines of a class report that are no classes."""
 MOST_CLASSES, MOST_MATRICES = 20, 8
 
 
@@ -126,8 +125,9 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
 @figure_of_data
 def conversion(groups: Sequence[Group]) -> Figure | None:
     rows = [
-        {"model": g.name, "layer": layer["layer"], "error": 100 * layer["error"]}
-        for g in groups for layer in g.first.get("conversion", {}).get("layers", []) if layer["error"] is not None
+        {"model": g.name, "layer": layer["layer"], "error": 100 * error}
+        for g in groups for layer in g.first.get("conversion", {}).get("layers", [])
+        if (error := layer["error"]) is not None and abs(error) <= MOST
     ]  # fmt: skip
     if not rows:
         return None

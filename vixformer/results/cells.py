@@ -1,0 +1,27 @@
+"""Names as cells of tables: of a class, a run or a folder nobody knows what letters it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MARKDOWN = {"|": r"\|", "\\": "&#92;", "<": "&lt;", "`": "&#96;"}
+LATEX = {
+    "\\": r"\textbackslash{}", "±": r"$\pm$", "|": r"\textbar{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+}  # fmt: skip
+
+
+def in_csv(value: Any) -> Any:
+    """Words that a spreadsheet would take for a formula begin with an apostrophe; numbers stay numbers."""
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{value}"
+    return "" if value is None else value
+
+
+def in_markdown(text: str) -> str:
+    """On one line, and without what begins another cell, code or HTML."""
+    return "".join(MARKDOWN.get(letter, letter) for letter in " ".join(text.split()))
+
+
+def in_latex(text: str) -> str:
+    return "".join(LATEX.get(letter, letter) for letter in " ".join(text.split()))

@@ -1,0 +1,166 @@
+"""What is read of a run, checked once when its files are read: figures, tables and sentences may then rely on it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+from typing_extensions import Required, TypedDict
+
+from vixformer.jsonfile import read_json
+from vixformer.registry import fitted
+
+MOST = 1e100
+"""Sums and squares of more are no numbers."""
+Number = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+AVERAGES = ("accuracy", "macro avg", "weighted avg")
+"""Lines of a class report that are no classes."""
+
+ClassScores = TypedDict("ClassScores", {"precision": Share, "recall": Share, "f1-score": Share, "support": Amount})
+
+
+class Machine(TypedDict):
+    device: str
+    processor: str
+    threads: Count
+    torch: str
+
+
+class ConvertedLayer(TypedDict):
+    layer: int
+    before: str
+    after: str
+    error: float | None
+    q_rms: float | None
+    k_rms: float | None
+    kept: list[str]
+    new: list[str]
+    dropped: list[str]
+
+
+class Stage(TypedDict, total=False):
+    stage: Required[str]
+    test_top1: Required[Percent]
+    val_top1: Percent | None
+    seconds: Amount
+
+
+class Conversion(TypedDict, total=False):
+    parent: str | None
+    layers: Required[list[ConvertedLayer]]
+    stages: Required[list[Stage]]
+    warnings: Required[list[str]]
+    notes: Required[list[str]]
+
+
+class Summary(TypedDict, total=False):
+    """Of a finished run; whatever else it says is kept."""
+
+    attention: Required[str]
+    data: str
+    seed: Required[int]
+    train_images: Required[Count]
+    test_images: Required[Annotated[int, Field(gt=0)]]
+    epochs: Required[Count]
+    train_seconds: Required[Amount]
+    seconds_an_epoch: Amount
+    parameters: Required[Count]
+    multiply_adds: Required[Count]
+    kept_bytes: Required[Count]
+    inference_batch: Count
+    inference_ms_mean: Amount
+    inference_ms_sd: Amount
+    inference_ms_min: Amount
+    peak_train_mb: Number | None
+    machine: Machine
+    val_top1: Percent | None
+    test_top1: Required[Percent]
+    test_top5: Percent
+    per_class: dict[str, ClassScores]
+    confusion: list[list[Count]]
+    conversion: Conversion
+
+
+Epoch = dict[str, float | None]
+
+
+def check_summary(value: Any, where: str) -> dict[str, Any]:
+    """As it was read, not a copy."""
+    found: Any = fitted(Summary, value, f"{where} is damaged")
+    if "confusion" in found:
+        classes = [name for name in found.get("per_class", {}) if name not in AVERAGES]
+        sizes = {len(found["confusion"]), *map(len, found["confusion"])}
+        if sizes != {len(classes)}:
+            size = len(classes)
+            raise ValueError(f"{where} is damaged: confusion should be {size} x {size}, as per_class has so many classes")
+    return found
+
+
+class Cost(TypedDict):
+    layer: int
+    error: Number
+    loss: Number
+    top1: Number
+    ms: Amount
+    new_ms: Amount
+
+
+class Point(TypedDict):
+    layers: list[int]
+    attention: str
+    loss: Number
+    top1: Number
+    ms: Annotated[float, Field(gt=0, le=MOST)]
+
+
+class Choice(TypedDict):
+    """What `vix convert --choose` measured."""
+
+    costs: list[Cost]
+    curve: list[Point]
+
+
+class _Time(TypedDict):
+    min: Amount
+
+
+class _Row(TypedDict):
+    attention: str
+    tokens: Annotated[int, Field(gt=0)]
+    batch: Annotated[int, Field(gt=0)]
+    time: _Time
+
+
+class _Probe(TypedDict):
+    tokens: Annotated[int, Field(gt=0)]
+    ratio: Annotated[float, Field(gt=0, le=MOST)]
+
+
+class _Crossing(TypedDict):
+    attention: str
+    probes: list[_Probe]
+
+
+class _Bench(TypedDict):
+    machine: Machine
+    sizes: dict[str, Any]
+
+
+class _Rows(_Bench):
+    rows: list[_Row]
+
+
+class _Crossings(_Bench):
+    against: str
+    crossings: list[_Crossing]
+
+
+def read_bench(path: str) -> dict[str, Any]:
+    """What `vix bench --json` wrote."""
+    value = read_json(path)
+    kind: Any = _Crossings if isinstance(value, dict) and "crossings" in value else _Rows
+    return fitted(kind, value, f'{path} is not what "vix bench ... --json {path}" writes')
