@@ -15,6 +15,8 @@ import pytest
 import torch
 
 from benchmarks.page import alone, table_command
+from tools.runs import measure_time
+from vixformer import load_recipe
 from vixformer.measure import load
 from vixformer.measure.latency import Timing
 from vixformer.measure.load import Load, Sample, Watched, watched
@@ -146,3 +148,11 @@ def test_nothing_is_published_beside_other_work(
     assert "new" in page.read_text()
     with alone():
         pass
+
+
+def test_no_timing_is_kept_beside_other_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("benchmarks.page.waited", lambda _: BUSY)
+    with pytest.raises(SystemExit) as stop:
+        measure_time({"quick/exact": load_recipe("quick/exact")}, tmp_path / "times.json", 2, 6)
+    assert stop.value.code == 2
+    assert list(tmp_path.iterdir()) == []
