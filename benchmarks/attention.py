@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.page import put
+from benchmarks.page import alone, put
 from benchmarks.peers import DIM, HEADS, M, peer_of
 from vixformer import list_attentions
 from vixformer.measure.bench import Conditions, call
@@ -121,10 +121,13 @@ def main() -> None:
     parser.add_argument("--best", action="store_true", help="ours compiled too, and the faster of both")
     parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
     options = parser.parse_args()
-    for marker, train in (("table", False), ("training", True)):
-        table = report(*measure(seconds=options.seconds, train=train, best=options.best))
-        print(f"{'training' if train else 'inference'}\n\n{table}\n")
-        if options.write:
+    tables: dict[str, str] = {}
+    with alone(publishes=options.write is not None):
+        for marker, train in (("table", False), ("training", True)):
+            tables[marker] = report(*measure(seconds=options.seconds, train=train, best=options.best))
+            print(f"{'training' if train else 'inference'}\n\n{tables[marker]}\n")
+    if options.write:
+        for marker, table in tables.items():
             put(options.write, marker, table)
 
 

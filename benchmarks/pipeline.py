@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 import torch.nn.functional as F
 
+from benchmarks.page import alone
 from vixformer import load_recipe
 from vixformer.config import Data
 from vixformer.measure.latency import interleaved
@@ -42,7 +43,8 @@ def main() -> None:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    timings = interleaved({"step": step, **calls}, seconds=20.0)
+    with alone():  # what it prints stands in docs/training.md
+        timings = interleaved({"step": step, **calls}, seconds=20.0)
     whole = timings.pop("step")
     print(f"a step of {len(images)} images: min {whole.min:.1f} ms, median {whole.median:.1f} ms")
     for name, t in timings.items():

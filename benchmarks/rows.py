@@ -17,7 +17,7 @@ from unittest.mock import patch
 import torch
 import torch.nn.functional as F
 
-from benchmarks.page import put
+from benchmarks.page import alone, put
 from vixformer import load_recipe
 from vixformer.attention.softmax import Softmax
 from vixformer.blocks import mlp
@@ -133,8 +133,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
     options = parser.parse_args()
-    table = report(measure([name.removeprefix(FOLDER) for name in gpu_memory()], options.rounds))
-    print(table)
+    with alone(publishes=options.write is not None):
+        table = report(measure([name.removeprefix(FOLDER) for name in gpu_memory()], options.rounds))
+        print(table)
     if options.write:
         put(options.write, "rows", table)
 

@@ -22,6 +22,7 @@ import httpx
 import numpy as np
 from PIL import Image
 
+from benchmarks.page import alone
 from vixformer import load_recipe
 from vixformer.training.compare import compare
 
@@ -40,7 +41,8 @@ def main() -> None:
             port = free.getsockname()[1]
         server = subprocess.Popen([sys.executable, "-m", "vixformer", "serve", folder, "--port", str(port)], stdout=subprocess.DEVNULL)
         try:
-            _load(f"http://127.0.0.1:{port}", server.pid, asked.requests, asked.clients)
+            with alone(publishes=False):
+                _load(f"http://127.0.0.1:{port}", server.pid, asked.requests, asked.clients)
         finally:
             server.terminate()
             server.wait()

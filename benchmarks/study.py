@@ -108,4 +108,5 @@ def measure(_: float) -> Sequence[str]:
 
 
 if __name__ == "__main__":
-    table_command(__doc__, "study", 0.0, f"PostgreSQL on the same machine, {EPOCHS} epochs a trial, TPE, median pruner", measure)
+    conditions = f"PostgreSQL on the same machine, {EPOCHS} epochs a trial, TPE, median pruner"
+    table_command(__doc__, "study", 0.0, conditions, measure, meanwhile=False)

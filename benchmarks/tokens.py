@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.attention import LINFORMER, NYSTROM, RELU, SOFTMAX
+from benchmarks.page import alone
 from benchmarks.peers import DIM, HEADS
 from vixformer.measure.bench import Sizes, bench_attention
 from vixformer.results.charts import time_against_tokens, write_chart
@@ -32,7 +33,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0, help="for each number of tokens")
     parser.add_argument("--write", type=Path, required=True, help="the chart, .svg or .png")
     options = parser.parse_args()
-    rows = measure(options.seconds)
+    with alone():
+        rows = measure(options.seconds)
     for row in rows:
         print(f"{row['attention']!s:<42}{row['tokens']!s:>6} tokens  {row['microseconds a token']:.3f} us a token")
     title = f"One attention layer, inference, {torch.get_num_threads()} CPU threads: width {DIM}, {HEADS} heads"

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from benchmarks.page import alone
 from vixformer import list_recipes, load_recipe
 from vixformer.config import Recipe
 from vixformer.measure.latency import interleaved
@@ -80,7 +81,7 @@ def keep(run: Run, target: Path) -> None:
 
 
 def measure_time(recipes: dict[str, Recipe], path: Path, batch: int | None, count: int) -> None:
-    """A training step with its optimiser, and inference, of the recipe's own batch unless another is given."""
+    """A training step with its optimizer, and inference, of the recipe's own batch unless another is given."""
     keep_freed_memory()
     steps, looks, facts = {}, {}, {}
     for name, recipe in recipes.items():
@@ -101,7 +102,8 @@ def measure_time(recipes: dict[str, Recipe], path: Path, batch: int | None, coun
 
         steps[name], looks[name] = step, look
         facts[name] = {"batch": len(images), "train_images": len(parts.train.images) + (0 if parts.val is None else len(parts.val.images))}
-    trained, inferred = interleaved(steps, 0, count), interleaved(looks, 0, count)
+    with alone():
+        trained, inferred = interleaved(steps, 0, count), interleaved(looks, 0, count)
     for name, fact in facts.items():
         an_epoch = fact["train_images"] / fact["batch"] * trained[name].median / 1e3
         fact |= {"step_ms": vars(trained[name]), "inference_ms": vars(inferred[name]), "seconds_an_epoch": an_epoch}

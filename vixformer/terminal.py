@@ -129,13 +129,24 @@ CLOSE, ENOUGH = 1.0, 5
 def comparison(found: Comparison, against: str | None = None) -> tuple[list[str], list[list[str]], list[str]]:
     """Columns, rows and what to know about them, relative to the model called `against`, or else to the first one of exact attention
     alone, or else to the first."""
-    from vixformer.results.statistics import paired
+    from vixformer.measure.latency import paired_ratio
+    from vixformer.results.statistics import paired, ratio_of_times
 
     rows = found.rows
     named = next((r for r in rows if r.name == against), None)
     exact = named or next((r for r in rows if r.attention == "softmax"), rows[0])
     folds, seeds = rows[0].folds, min(r.seeds for r in rows)
     apart = {r.name: paired(r.by_seed, exact.by_seed) for r in rows if r is not exact and seeds > 1}
+
+    def times_training(r: Row) -> str:
+        share = r.train_seconds.mean / exact.train_seconds.mean if exact.train_seconds.mean else 1.0
+        return "1.00" if r is exact else str(ratio_of_times(r.epochs, exact.epochs, share) or f"{share:.2f}")
+
+    def times_inference(r: Row) -> str:
+        if r is exact or not r.rounds:
+            return f"{r.inference.min / exact.inference.min:.2f}"
+        return str(paired_ratio(r.rounds, exact.rounds))
+
     columns: dict[str, Callable[[Row], str]] = {
         "model": lambda r: r.name,
         "attention": lambda r: r.attention,
@@ -147,8 +158,8 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
         "inference ms": lambda r: f"{r.inference.min:.1f}",
         "memory, MiB": lambda r: "" if r.peak is None else f"{r.peak:.0f}",
         "kept, MiB": lambda r: f"{r.kept / 2**20:.2f}",
-        "x train": lambda r: f"{r.train_seconds.mean / exact.train_seconds.mean:.2f}",
-        "x inference": lambda r: f"{r.inference.min / exact.inference.min:.2f}",
+        "x train": times_training,
+        "x inference": times_inference,
         "x memory": lambda r: "" if r.peak is None or exact.peak is None else f"{r.peak / exact.peak:.2f}",
     }
     if folds is None:
@@ -157,11 +168,14 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
         del columns["difference"]
     over = "one seed, so differences of a point or two are noise" if seeds == 1 else f"mean ± standard deviation over {seeds} seeds"
     if folds is not None:
+        runs = rows[0].test_top1.count
         over = f"mean ± standard deviation over {folds} folds" + (f" of {seeds} seeds" if seeds > 1 else ", one seed")
+        over += "" if runs == folds * seeds else f", the {runs} of {folds * seeds} that all models have"
     notes = [
         f"Test top-1 at the epoch chosen on validation, {over}.",
         "Inference of 64 images, min of n, all models in turn; memory is the peak of a training step above the process before it, "
         f"kept is for backward, an image; x is relative to {exact.name}.",
+        "x train and x inference have their 95 % interval, over epochs and over pairs of calls: one that includes 1 is a tie.",
     ]
     if apart:
         notes.append(f"The difference is to {exact.name} on the same seeds and splits, with its paired 95 % interval.")
@@ -173,12 +187,21 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
             notes.append(f"Not of the same size as {exact.name}, in parameters: {', '.join(sizes)}.")
     if found.jobs > 1:
         notes.append(f"Trained {found.jobs} at a time, which share the cores; train s are of that.")
+    elif beside := [r.name for r in rows if r.disturbed]:
+        notes.append(f"Other work was running while these were trained, so their train s are not reliable: {', '.join(beside)}.")
+    if found.timing is not None and (said := found.timing.told(r.inference for r in rows)):
+        notes.append(f"Inference: {said}")
     if found.cut is not None:
         part = "all of the training images" if found.cut.fraction == 1 else f"{found.cut.fraction:.1%} of the training images"
         less = "; less than its recipe says." if found.shortened else ", which is all that its recipe says."
         notes.append(f"The budget gave every model {found.cut.epochs} epochs and {part}{less}")
     if found.not_run:
         notes.append(f"Not run: {'; '.join(found.not_run)}.")
+    if found.left_out:
+        notes.append(f"Not in the table, because not all models have it: {'; '.join(found.left_out)}.")
+    if found.enough is not None:
+        more = f"{found.enough / 60:.0f}m"
+        notes.append(f"The budget was too small for all runs: the same command with --budget {more} does the rest.")
     return list(columns), [[cell(row) for cell in columns.values()] for row in rows], notes
 
 

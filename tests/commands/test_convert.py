@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.test_cli import fails, run
 from tests.training.test_loop import tiny
+from vixformer.cli import main
+from vixformer.commands.convert import _won
 from vixformer.training.loop import train
 
 
@@ -52,6 +55,33 @@ def test_choosing_layers(parent: Path, capsys: pytest.CaptureFixture[str], tmp_p
     assert [choice["curve"][i]["attention"] for i in (0, -1)] == ["softmax", "hedgehog"]
     assert json.loads((folder / "recipe.json").read_text())["model"]["attention"] == choice["curve"][1]["attention"]
     assert all(p["attention"] in out for p in choice["curve"])
+
+
+def test_layers_are_chosen_without_an_attention_and_taught_once(parent: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    main(["convert", str(parent), "--choose", "1", "--distill", "4", "--finetune", "1", "--train.lr", "1e-30", "--out", str(tmp_path)])
+    out, err = capsys.readouterr()
+    assert "No --attention: hedgehog, which comes nearest to its parent" in out
+    assert "taught 4 steps" not in err  # of the run: all layers were, before they were chosen
+    (folder,) = (path.parent for path in tmp_path.glob("*/recipe.json"))
+    choice, summary = (json.loads((folder / f"{name}.json").read_text()) for name in ("choice", "summary"))
+    taught = next(stage for stage in summary["conversion"]["stages"] if stage["stage"] == "distilled")
+    assert taught["val_top1"] == pytest.approx(choice["curve"][1]["top1"])  # the very model that was judged
+    assert taught["seconds"] > 0
+    assert not (folder / "teaching.safetensors").exists()
+    assert summary["best_epoch"] == 0
+    assert "Fine-tuning was discarded: the epoch did not validate better than the model before it, which is kept" in out
+    assert "epoch 0 of 1" not in out
+
+
+def test_what_is_said_of_the_time_of_the_chosen_layers() -> None:
+    def point(ms: float, low: float, high: float) -> dict[str, Any]:
+        return {"layers": [0, 1], "ms": ms, "ratio": {"ratio": ms / 0.55, "low": low, "high": high}}
+
+    assert _won(point(0.40, 0.70, 0.75), 0.55, 2) == ""
+    slower = _won(point(0.60, 1.05, 1.12), 0.55, 2)
+    assert "the chosen 2 layers converted the model is slower here: 0.55 -> 0.60 ms, 1.09 (1.05 to 1.12) times as long." in slower
+    assert "takes as long as before, as far as can be told: 1.02 (0.97 to 1.05) times" in _won(point(0.56, 0.97, 1.05), 0.55, 1)
+    assert "slower here: 0.55 -> 0.60 ms, 1.09 times" in _won({"layers": [0], "ms": 0.60}, 0.55, 1)  # kept by an earlier version
 
 
 def test_a_model_without_a_run(parent: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

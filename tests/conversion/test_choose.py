@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from tests.backbones.test_backbones import images, small
 from vixformer import convert
 from vixformer.conversion.choose import LayerCost, _cheapest, choose, mixed
+from vixformer.measure.latency import Ratio
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +46,10 @@ def test_the_layer_that_costs_most_goes_last(bad: int) -> None:
     assert max(found.costs, key=lambda c: c.error).layer == bad
     assert [len(p.layers) for p in found.curve] == [0, 1, 2, 3, 4]
     assert [found.curve[i].attention for i in (0, -1)] == ["softmax", "hedgehog"]
+    assert found.curve[0].ratio == Ratio(1.0, 1.0, 1.0)
     for point in found.curve:
         assert point.ms > 0
+        assert point.ratio.low <= point.ratio.ratio <= point.ratio.high < math.inf
         assert (point.loss, point.top1) == pytest.approx(judge(mixed(old, new, point.layers)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ import torch
 from tests.attention.cases import slow_unless
 from tests.backbones.test_backbones import images, small
 from vixformer import convert
-from vixformer.conversion.distill import distill
+from vixformer.conversion.distill import distill, part_of_lesson, seconds_taught
 from vixformer.conversion.swap import expanded, swap
 
 
@@ -47,6 +48,30 @@ def test_what_stays_exact_is_not_touched() -> None:
     assert seen == [0, 1, 2]
     same, _ = convert(teacher, "softmax")
     assert distill(same, teacher, repeat(images(teacher)), steps=3) == []
+
+
+def test_some_layers_of_a_lesson_are_as_if_taught_alone(tmp_path: Path) -> None:
+    teacher = small("vit", depth=3).eval()
+    all_of_them, two = "performer(features=8)", "performer(features=8) + softmax + performer(features=8)"
+
+    def lessons(step: int) -> torch.Tensor:
+        torch.manual_seed(step)
+        return images(teacher, 4)
+
+    def never(step: int) -> torch.Tensor:
+        pytest.fail(f"step {step} was taught again")
+
+    def student(attention: str) -> Any:
+        return swap(teacher, expanded(teacher, attention), seed=1)[0]
+
+    distill(student(all_of_them), teacher, lessons, steps=4, keep=tmp_path / "all")
+    alone, taken = student(two), student(two)
+    wanted = distill(alone, teacher, lessons, steps=4)
+    part_of_lesson(tmp_path / "all", [2, 0], tmp_path / "part")
+    assert distill(taken, teacher, never, steps=4, keep=tmp_path / "part") == pytest.approx(wanted)
+    for (name, a), b in zip(alone.state_dict().items(), taken.state_dict().values(), strict=True):
+        assert torch.equal(a, b), name
+    assert seconds_taught(tmp_path / "part") == seconds_taught(tmp_path / "all") > 0
 
 
 def test_a_lesson_that_was_interrupted_goes_on(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from vixformer.measure import crossover as crossovers
 from vixformer.measure.advise import Advice, Question, advise
 from vixformer.measure.bench import Layers, Measured, Sizes, bench_attention, bench_models
 from vixformer.measure.cost import bytes_kept, multiply_adds
-from vixformer.measure.crossover import FEWEST, MOST, WITHIN, Probe, _bisected, compared, crossover, median_interval
-from vixformer.measure.latency import Timing
+from vixformer.measure.crossover import FEWEST, MOST, WITHIN, Probe, _bisected, compared, crossover
+from vixformer.measure.latency import Ratio, Timing, median_interval, paired_ratio
 from vixformer.measure.memory import Job, peak_memory
 
 QUICK: dict[str, Any] = dict(dim=32, heads=2, seconds=0.01, memory=False)
@@ -121,7 +121,7 @@ def test_a_real_comparison() -> None:
     long = compared("performer(kernel=relu, features=8)", "torch", 4096, sizes)
     assert long.verdict == "faster"  # some forty times fewer multiply-adds
     assert long.low <= long.ratio <= long.high
-    assert [Probe(1, 1.0, *ends).verdict for ends in ((0.9, 1.1), (1.01, 1.1), (0.8, 0.99))] == ["undecided", "slower", "faster"]
+    assert [Probe(1.0, *ends).verdict for ends in ((0.9, 1.1), (1.01, 1.1), (0.8, 0.99))] == ["undecided", "slower", "faster"]
     with pytest.raises(ValueError, match='unknown attention "performr"'):
         crossover("performr", sizes)
 
@@ -129,15 +129,15 @@ def test_a_real_comparison() -> None:
 # --- advice
 
 
-def measured(attention: str, ms: float, what: str = "vit", peak: float = 100.0, macs: int = 1) -> Measured:
-    return Measured(what, attention, 257, 8, Timing(ms, ms, ms, 0.0, 5), 8e3 / ms, macs, 0.5, 0, int(peak * 2**20))
+def measured(attention: str, ms: float, what: str = "vit", peak: float = 100.0, macs: int = 1, ratio: Ratio | None = None) -> Measured:
+    return Measured(what, attention, 257, 8, Timing(ms, ms, ms, 0.0, 5), 8e3 / ms, macs, 0.5, 0, int(peak * 2**20), ratio)
 
 
 @pytest.fixture
 def decide(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Advice]:
     """Advice on times that are given, so that the decision can be checked."""
 
-    def decided(times: dict[str, float], peaks: dict[str, float] | None = None, **options: Any) -> Advice:
+    def decided(times: dict[str, float], peaks: dict[str, float] | None = None, noise: float = 0.01, **options: Any) -> Advice:
         def layers(attentions: Any, _: Any) -> list[Measured]:
             return [measured(a, times.get(a, 1e3), "layer", macs=int(re.sub(r"\D", "", a) or 1)) for a in attentions]
 
@@ -147,7 +147,9 @@ def decide(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Advice]:
                 word, _, count = a.removeprefix("first(").removesuffix(")").partition(", n=") if a.startswith("first(") else (a, "", "")
                 share = 1.0 if not count else int(count) / 12
                 mixed = [(1 - share) * t["softmax"] + share * t[word] for t in (times, peaks or dict.fromkeys(times, 100.0))]
-                found.append(measured(a, 10 + 12 * mixed[0], peak=mixed[1]))
+                ms, exact = 10 + 12 * mixed[0], 10 + 12 * times["softmax"]
+                ratio = None if a == "softmax" else Ratio(ms / exact, ms / exact * (1 - noise), ms / exact * (1 + noise))
+                found.append(measured(a, ms, peak=mixed[1], ratio=ratio))
             return found
 
         monkeypatch.setattr(advising, "bench_attention", layers)
@@ -168,9 +170,30 @@ def test_exact_attention_where_nothing_is_faster(decide: Callable[..., Advice]) 
 
 def test_the_fastest_where_it_pays(decide: Callable[..., Advice]) -> None:
     found = decide({"softmax": 10.0, "hedgehog": 3.0, "focused": 2.0})
-    assert found.attention == "focused"
-    assert "takes 130.0 ms with exact attention and 34.0 ms with focused: 3.82 times as fast" in found.reason
+    assert (found.attention, found.ties) == ("focused", ())
+    assert "takes 130.0 ms with exact attention and 34.0 ms with focused: 3.82 times as fast (3.79 to 3.86)." in found.reason
     assert [m.attention for m in found.models] == ["softmax", "focused", "hedgehog"]
+
+
+def test_a_tie_is_called_a_tie(decide: Callable[..., Advice]) -> None:
+    close = decide({"softmax": 100.0, "hedgehog": 40.82, "focused": 40.8, "linformer(rank=32)": 40.79, "cosine": 50.0})
+    assert close.attention == "hedgehog"  # in the order of accuracy, not by a tenth of a per cent
+    assert close.ties == ("linformer(rank=32)", "focused")
+    unclear = decide({"softmax": 10.0, "hedgehog": 3.0}, noise=2.0)
+    assert unclear.attention == "softmax"
+    assert "these cannot be told apart, so exact attention stays" in unclear.reason
+
+
+def test_ratios_are_of_pairs() -> None:
+    calm = [10.0, 10.1, 10.0, 9.9, 10.0, 10.1, 10.0, 10.0]
+    drifting = [t * 2**i for i, t in enumerate(calm)]  # other work that grows is in both of a pair
+    found = paired_ratio([0.5 * t for t in drifting], drifting)
+    assert (found.ratio, found.low, found.high, found.verdict) == (0.5, 0.5, 0.5, "faster")
+    noisy = paired_ratio([107.1, 20.0, 400.0, 30.0, 35.0, 28.0], [60.0] * 6)
+    assert noisy.low < 1 < noisy.high
+    assert noisy.verdict == "undecided"
+    assert str(found) == "0.50 (0.50 to 0.50)"
+    assert "too few" in str(paired_ratio(calm[:5], calm[:5]))
 
 
 def test_more_features_where_they_cost_next_to_nothing(decide: Callable[..., Advice]) -> None:

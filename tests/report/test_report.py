@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from tests.training.test_loop import tiny
 from vixformer.cli import main
+from vixformer.measure.latency import paired_ratio
 from vixformer.report.collect import collect
 from vixformer.report.maps import looks, overlay
 from vixformer.report.sentences import sentences
@@ -21,6 +23,8 @@ from vixformer.results.cells import in_csv
 from vixformer.results.groups import find_runs, read_groups
 from vixformer.results.runs import spread
 from vixformer.results.schema import AVERAGES
+from vixformer.results.timings import read_sessions
+from vixformer.training.loop import train
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +96,87 @@ def test_sentences_are_computed_from_the_runs(runs: Path) -> None:
     assert f"{gap:+.2f}" in line if "is not distinguishable from" in line else ("beats" if gap > 0 else "loses to") in line
     assert f"{abs(gap):.2f}" in line
     assert "over 2 seeds" in line
-    share = spread(mixed.values("train_seconds")).mean / spread(exact.values("train_seconds")).mean
-    assert f"it takes {share:.2f} of its training time" in line
     assert any(line.startswith("The choice of 32 features") for line in lines)
+
+
+def retimed(runs: Path, to: Path, seconds: dict[str, list[float]], **inference: dict[str, float]) -> Path:
+    """Copies of runs, by the name of their model with other seconds an epoch and times of inference."""
+    for folder in (path for path in runs.iterdir() if path.is_dir()):
+        name = folder.name.partition("-")[0]
+        if name in seconds:
+            new = Path(shutil.copytree(folder, to / folder.name))
+            epoch, summary = (json.loads((new / file).read_text()) for file in ("history.jsonl", "summary.json"))
+            lines = [json.dumps({**epoch, "epoch": i + 1, "seconds": s}) + "\n" for i, s in enumerate(seconds[name])]
+            (new / "history.jsonl").write_text("".join(lines))
+            times = {"train_seconds": sum(seconds[name]), "train_others": 0.0, **inference.get(name, {})}
+            (new / "summary.json").write_text(json.dumps({**summary, **times}))
+    return to
+
+
+CALM = {"inference_ms_min": 20.0, "inference_ms_mean": 21.0, "inference_ms_sd": 1.0}
+
+
+def test_no_sentence_from_a_ratio_that_may_be_one(runs: Path, tmp_path: Path) -> None:
+    noisy = {"inference_ms_min": 5.2, "inference_ms_mean": 107.1, "inference_ms_sd": 149.8}
+    seconds = {"exact": [10.0, 10.2, 9.9], "all": [5.0, 5.1, 4.9], "mixed": [9.0, 31.0, 4.0]}
+    half = {"inference_ms_min": 10.0, "inference_ms_mean": 10.5, "inference_ms_sd": 0.5}
+    (lines,) = sentences(read_groups([retimed(runs, tmp_path, seconds, exact=CALM, all=half, mixed=noisy)])).values()
+    clear, unclear = (next(line for line in lines if line.startswith(f"{name} ")) for name in ("all", "mixed"))
+    assert "it takes 0.50 (0.49 to 0.51) of its training time, 0.50 (0.45 to 0.55) of its inference time." in clear
+    assert "it takes" not in unclear
+
+
+def test_a_training_beside_other_work_gives_no_ratio(runs: Path, tmp_path: Path) -> None:
+    folder = retimed(runs, tmp_path, {"exact": [10.0, 10.2], "all": [5.0, 5.1]}, all={"train_others": 64.0})
+    (lines,) = sentences(read_groups([folder])).values()
+    assert "training time" not in next(line for line in lines if line.startswith("all "))
+
+
+def test_one_source_of_x_inference(runs: Path, page: Path) -> None:
+    """What compare timed in turn is what its table and every table of the report have."""
+    (session,) = read_sessions(runs)
+    exact, mixed = (next(times for run, times in session.ms.items() if run.startswith(name)) for name in ("exact", "mixed"))
+    ratio = paired_ratio(mixed, exact)
+    assert str(ratio) in next(line for line in page.with_suffix(".md").read_text().splitlines() if line.startswith("| mixed"))
+    assert str(ratio) in next(line for line in page.with_suffix(".tex").read_text().splitlines() if line.startswith("mixed"))
+    rows = {row["model"]: row for row in csv.DictReader(page.with_suffix(".csv").read_text().splitlines())}
+    assert [float(rows["mixed"][f"x inference{end}"]) for end in ("", " low", " high")] == [ratio.ratio, ratio.low, ratio.high]
+    assert float(rows["mixed"]["inference ms"]) == min(mixed)
+    (runs / "timings.json").rename(runs / "aside")
+    try:
+        (runs / "timings.json").write_text('[{"ms": 3}]')
+        assert read_sessions(runs) == []
+    finally:
+        (runs / "aside").rename(runs / "timings.json")
+
+
+def test_a_converted_model_stands_beside_its_own_parent(runs: Path, tmp_path: Path) -> None:
+    """Not beside the mean of all seeds of that model."""
+    folders = sorted(runs.glob("exact-seed*"))
+    for folder in folders:
+        shutil.copytree(folder, tmp_path / folder.name)
+    top1 = [json.loads((folder / "summary.json").read_text())["test_top1"] for folder in folders]
+    best = max(range(2), key=top1.__getitem__)
+    parent = tmp_path / folders[best].name
+    other = next(path for path in tmp_path.iterdir() if path != parent)
+    summary = json.loads((other / "summary.json").read_text())
+    (other / "summary.json").write_text(json.dumps({**summary, "test_top1": 1.0}))  # the mean is far from the parent now
+    child = tiny(attention="hedgehog", weights=str(parent), epochs=0, seed=best)
+    found = train(child, tmp_path / f"exact-to-hedgehog-seed{best}-0123456789ab").test_top1
+    (line,) = [line for lines in sentences(read_groups([tmp_path])).values() for line in lines if "made from" in line]
+    assert "exact (which it was made from)" in line
+    gap = found - top1[best]
+    assert (f"{gap:+.2f}" if "not distinguishable" in line else f"{gap:+.2f}".lstrip("+-")) in line
+
+
+def test_converted_models_are_paired_with_their_parents(runs: Path, tmp_path: Path) -> None:
+    folder = retimed(runs, tmp_path, {"all": [5.0]})
+    for i, path in enumerate(sorted(folder.glob("all-*/summary.json"))):
+        stages = [{"stage": "parent", "test_top1": 50.0 + 20 * i}]
+        conversion = {"parent": f"/elsewhere/exact-seed{i}-0123456789ab", "stages": stages}
+        path.write_text(json.dumps({**json.loads(path.read_text()), "test_top1": 48.0 + 20 * i + 0.1 * i, "conversion": conversion}))
+    (lines,) = sentences(read_groups([folder])).values()
+    assert "all loses to exact (which it was made from) by 1.95 ± 0.64 points over 2 seeds." in lines
 
 
 def test_bad_input_is_a_sentence(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,8 @@ from vixformer.terminal import comparison
 from vixformer.training import budget as budgeting
 from vixformer.training import compare as comparing
 from vixformer.training.budget import AROUND, FEWEST, LEAST_EPOCHS, SMALLEST, Cut, Probe, Prober, cut
+from vixformer.training.lanes import Lanes
+from vixformer.training.observer import Observer
 from vixformer.training.parts import load_parts
 
 SLOW = Probe(train_image=1e-3, evaluated_image=5e-4, train_images=9000, val_images=1000, test_images=2000, epochs=1000)
@@ -90,15 +93,17 @@ def test_a_probe_measures() -> None:
 def test_compare_with_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, seeds: int) -> None:
     recipes = dict(quick(name) for name in ("quick/exact", "quick/fourier"))
     recipes = {n: replace(r, train=replace(r.train, epochs=3)) for n, r in recipes.items()}  # pyright: ignore
-    found = comparing.compare(recipes, tmp_path, seeds=seeds, budget=60.0, jobs=jobs)
+    begun: list[str] = []
+    found = comparing.compare(
+        recipes, tmp_path, seeds=seeds, budget=600.0, jobs=jobs, observer=lambda name, *_: begun.append(name) or Observer()
+    )
+    labels = [f", seed {seed}" for seed in range(seeds)] if seeds > 1 else [""]
+    assert begun == [f"quick/{name}{label}" for label in labels for name in ("exact", "fourier")]
     assert (found.cut, found.not_run, [r.seeds for r in found.rows]) == (Cut(3, 1.0), (), [seeds, seeds])
     assert "3 epochs and all of the training images, which is all that its recipe says" in comparison(found)[2][-1]
 
-    def not_again(seconds: float) -> Prober:
-        raise AssertionError("what was chosen stays")
-
     monkeypatch.setattr(comparing, "Prober", not_again)
-    assert len(comparing.compare(recipes, tmp_path, seeds=seeds, budget=60.0, jobs=jobs).rows) == 2
+    assert len(comparing.compare(recipes, tmp_path, seeds=seeds, budget=600.0, jobs=jobs).rows) == 2
     assert len(list_runs(tmp_path)) == 2 * seeds
 
 
@@ -108,4 +113,62 @@ def test_what_the_budget_leaves_no_time_for_is_said(tmp_path: Path, monkeypatch:
     found = comparing.compare(recipes, tmp_path, seeds=2, budget=1e-3)  # pyright: ignore[reportArgumentType]
     assert [r.name for r in found.rows] == ["quick/exact"]
     assert found.not_run == ("quick/fourier, seed 0", "quick/exact, seed 1", "quick/fourier, seed 1")
-    assert "Not run: quick/fourier, seed 0; quick/exact" in comparison(found)[2][-1]
+    notes = comparison(found)[2]
+    assert "Not run: quick/fourier, seed 0; quick/exact, seed 1; quick/fourier, seed 1." in notes
+    assert notes[-1] == "The budget was too small for all runs: the same command with --budget 1m does the rest."
+
+    monkeypatch.undo()
+    monkeypatch.setattr(comparing, "Prober", not_again)  # what was trained is not trained otherwise
+    rest = comparing.compare(recipes, tmp_path, seeds=2, budget=60.0)  # pyright: ignore[reportArgumentType]
+    assert (rest.cut, rest.enough, rest.not_run) == (Cut(1, 1.0), None, ())
+    assert [r.seeds for r in rest.rows] == [2, 2]
+    assert len(list_runs(tmp_path)) == 4
+
+
+def not_again(seconds: float) -> Prober:
+    raise AssertionError("what was chosen stays")
+
+
+def test_every_row_has_the_same_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = dict(quick(name) for name in ("quick/exact", "quick/fourier"))
+    monkeypatch.setattr(comparing, "_cut", lambda *_: Cut(1, 1.0))
+    before = comparing.compare({"quick/exact": recipes["quick/exact"]}, tmp_path, seeds=3, budget=1e6)  # pyright: ignore
+    found = comparing.compare(recipes, tmp_path, seeds=3, budget=1e-3)  # pyright: ignore[reportArgumentType]
+    assert [(r.name, r.seeds, list(r.by_seed), r.test_top1.count) for r in found.rows] == [
+        ("quick/exact", 1, [0], 1), ("quick/fourier", 1, [0], 1),
+    ]  # fmt: skip
+    assert found.rows[0].test_top1.mean == before.rows[0].by_seed[0]
+    assert found.left_out == ("quick/exact, seed 1", "quick/exact, seed 2")
+    notes = comparison(found)[2]
+    assert "one seed" in notes[0]
+    assert "Not in the table, because not all models have it: quick/exact, seed 1; quick/exact, seed 2." in notes
+
+
+def test_a_round_that_does_not_fit_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be left out of the table: a seed that only some models have."""
+    recipes = dict(quick(name) for name in ("quick/exact", "quick/fourier"))
+    monkeypatch.setattr(comparing, "_cut", lambda *_: Cut(1, 1.0))
+    clock = [0.0]
+
+    class Lane(Lanes):
+        def train(self, label: str, recipe: Recipe, folder: Path, *, resume: bool, observer: Observer) -> None:
+            super().train(label, recipe, folder, resume=resume, observer=observer)
+            self.took[label] = 40.0 if "exact" in label else 20.0
+            self.longest = 40.0
+            clock[0] += self.took[label]
+
+    monkeypatch.setattr(comparing, "Lanes", Lane)
+    monkeypatch.setattr(comparing, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    found = comparing.compare(recipes, tmp_path, seeds=3, budget=170.0)  # pyright: ignore[reportArgumentType]
+    assert clock[0] == 120.0  # two rounds of a minute; one more model of 40 s would fit, and nobody to compare it with
+    assert [r.seeds for r in found.rows] == [2, 2]
+    assert found.not_run == ("quick/exact, seed 2", "quick/fourier, seed 2")
+    assert found.enough == 120.0  # a minute, and a fifth more
+
+
+def test_the_seed_that_most_models_have() -> None:
+    a, b, c = (Path(name) for name in "abc")
+    shown, left = comparing._shared({"one": {(0, None): a, (1, None): b}, "two": {(1, None): c}, "three": {}})
+    assert (shown, left) == ({"one": [b], "two": [c]}, ["one, seed 0"])
+    shown, left = comparing._shared({"one": {(0, 0): a}, "two": {(0, 1): c}})
+    assert (shown, left) == ({"one": [a]}, ["two, seed 0, fold 2"])

@@ -14,6 +14,7 @@ from vixformer.terminal import megabytes, read, say, table
 def advise(args: Sequence[str]) -> None:
     from vixformer.measure.advise import Question
     from vixformer.measure.advise import advise as ask
+    from vixformer.measure.load import watched
 
     words = list(args)
     as_json = "--json" in words
@@ -21,24 +22,26 @@ def advise(args: Sequence[str]) -> None:
         raise ValueError("--train or --infer, not both")
     words = [word for word in words if word not in ("--json", "--infer")]
     question: Question = read(Question, words, "advise")
-    with Console(stderr=True).status("measuring") as status:
+    with Console(stderr=True).status("measuring") as status, watched() as timing:
         found = ask(question, lambda text: status.update(text))
     if as_json:
-        print(json.dumps({"question": asdict(question), "tokens": question.tokens, **asdict(found)}, indent=2))
+        print(json.dumps({"question": asdict(question), "tokens": question.tokens, **asdict(found), **timing.to_dict()}, indent=2))
         return
     best = found.layers[:8]
     say(f"One attention layer at {question.tokens} tokens, the fastest of {len(found.layers)} and exact attention:")
     shown = [*best, *(m for m in found.layers if m.attention == "softmax" and m not in best)]
     table(("attention", "ms", "median"), [(m.attention, f"{m.time.min:.2f}", f"{m.time.median:.2f}") for m in shown])
     say("The whole model:")
-    exact = found.models[0].time.min
     rows = [
-        (m.attention, f"{m.time.min:.1f}", f"{m.time.median:.1f}", f"{m.time.min / exact:.2f}", "" if m.peak is None else megabytes(m.peak))
+        (m.attention, f"{m.time.min:.1f}", f"{m.time.median:.1f}", str(m.ratio or "1.00"), "" if m.peak is None else megabytes(m.peak))
         for m in found.models
     ]
     table(("attention", "ms", "median", "x exact", "peak"), rows)
     if not found.fits:
         say("Nothing that was measured keeps to what was given; this is the nearest.")
     say(f'Use --attention "{found.attention}". {found.reason}')
+    if found.ties:
+        say(f"As fast, as far as can be told: {', '.join(found.ties)}.")
+    say(timing.told(m.time for m in (*found.layers, *found.models)))
     if found.attention != "softmax":
         say("What it costs in accuracy depends on the images: see docs/results; vix convert --choose measures it on a trained model.")

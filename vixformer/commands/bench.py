@@ -62,13 +62,14 @@ def _expressions(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _attention(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
     from vixformer.measure.bench import Sizes, bench_attention
+    from vixformer.measure.load import watched
     from vixformer.results.charts import time_against_tokens, write_chart
 
     expressions, flags = _expressions(words)
     sizes: Sizes = read(Sizes, flags, "bench attention softmax")
-    with Console(stderr=True).status("timing"):
+    with Console(stderr=True).status("timing"), watched(sizes.threads) as timing:
         rows = bench_attention(expressions, sizes)
-    _show(rows, sizes, to_json)
+    _show(rows, sizes, timing, to_json)
     if chart is not None:
         points = [
             {"attention": r.attention, "tokens": r.tokens, "microseconds a token": 1e3 * r.time.min / r.batch / r.tokens} for r in rows
@@ -79,13 +80,14 @@ def _attention(words: Sequence[str], to_json: Path | None, chart: Path | None) -
 
 def _model(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
     from vixformer.measure.bench import Models, bench_models
+    from vixformer.measure.load import watched
     from vixformer.results.charts import bars, write_chart
 
     expressions, flags = _expressions(words)
     asked: Models = read(Models, flags, "bench model softmax")
-    with Console(stderr=True).status("timing"):
+    with Console(stderr=True).status("timing"), watched(asked.threads) as timing:
         rows = bench_models(asked.models, expressions, asked.options, asked)
-    _show(rows, asked, to_json)
+    _show(rows, asked, timing, to_json)
     if chart is not None:
         points = [{"name": f"{r.what}, {r.attention}", "milliseconds": r.time.min} for r in rows]
         write_chart(bars(points, "milliseconds", _title("Whole models", asked)), chart)
@@ -98,18 +100,16 @@ def _title(what: str, asked: Any) -> str:
     return f"{what}, {'training step' if asked.train else 'inference'}, {asked.dtype}{compiled}{width}"
 
 
-def _show(rows: Sequence[Any], sizes: Any, to_json: Path | None) -> None:
+def _show(rows: Sequence[Any], sizes: Any, timing: Any, to_json: Path | None) -> None:
     from vixformer.measure.machine import in_words
     from vixformer.results.files import write_json
 
-    exact = {(r.what, r.tokens): r.time.min for r in rows if r.attention == "softmax"}
     cells = []
     for r in rows:
-        base = exact.get((r.what, r.tokens))
         cells.append(
             (
                 r.what, r.attention, count(r.tokens), count(r.batch), f"{r.time.min:.2f}", f"{r.time.median:.2f}", f"{r.time.sd:.2f}",
-                "" if base is None else f"{r.time.min / base:.2f}", f"{r.images_a_second:,.0f}", _short(r.of_gemm),
+                str(r.ratio or ("1.00" if r.attention == "softmax" else "")), f"{r.images_a_second:,.0f}", _short(r.of_gemm),
                 _short(r.multiply_adds / 1e6), megabytes(r.kept), "" if r.peak is None else megabytes(r.peak),
             )
         )  # fmt: skip
@@ -129,15 +129,17 @@ def _show(rows: Sequence[Any], sizes: Any, to_json: Path | None) -> None:
         "peak",
     )
     table(columns, cells)
-    facts = _facts(sizes)
+    facts = _facts(sizes, timing)
     step = "a training step" if sizes.train else "inference"
     compiled = ", compiled" if sizes.compile else ""
     say(
         f"{in_words(facts)}, {sizes.dtype}{compiled}; {step}: "
-        f"least, median and standard deviation of {min(r.time.count for r in rows)} calls or more, all in turn."
+        f"least, median and standard deviation of {min(r.time.count for r in rows)} calls or more, all in turn; x exact is the "
+        "median over pairs of calls, with its 95 % interval."
     )
+    say(timing.told(r.time for r in rows))
     if to_json is not None:
-        write_json(to_json, {"machine": facts, "sizes": asdict(sizes), "rows": [asdict(r) for r in rows]})
+        write_json(to_json, {"machine": facts, "load": asdict(timing.load), "sizes": asdict(sizes), "rows": [asdict(r) for r in rows]})
         say(f"The figures are in {to_json}.")
 
 
@@ -145,16 +147,17 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2f}" if value >= 0.01 else f"{value:.1g}"
 
 
-def _facts(sizes: Any) -> dict[str, Any]:
+def _facts(sizes: Any, timing: Any) -> dict[str, Any]:
     from vixformer.measure.machine import machine, usable
 
     facts = machine(usable(sizes.device, "device"))
-    return facts | {"threads": sizes.threads or facts["threads"]}
+    return facts | {"threads": timing.threads}
 
 
 def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
     from vixformer.measure.bench import Layers
     from vixformer.measure.crossover import MOST, Crossing, crossover
+    from vixformer.measure.load import watched
     from vixformer.measure.machine import in_words
     from vixformer.results.charts import time_against_tokens, write_chart
     from vixformer.results.files import write_json
@@ -165,7 +168,7 @@ def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -
     expressions = expressions if expressions != list(USUAL) else [e for e in USUAL if e != "softmax"]
     sizes: Layers = read(Layers, flags, "bench crossover nystrom", default=Layers(seconds=1.0))
     found: list[Crossing] = []
-    with Console(stderr=True).status("bisecting") as status:
+    with Console(stderr=True).status("bisecting") as status, watched(sizes.threads) as timing:
         for e in expressions:
             found.append(crossover(e, sizes, against, lambda p, e=e: status.update(f"{e}: {p.tokens} tokens, {p.ratio:.2f} of exact")))
     rows = []
@@ -175,14 +178,16 @@ def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -
         rows.append((c.attention, between, "" if never else f"{c.side(patch)} x {c.side(patch)}", str(len(c.probes))))
     table(("attention", "faster from tokens", f"image, patches of {patch}", "comparisons"), rows)
     exact = "torch's scaled_dot_product_attention" if against == "torch" else against
-    facts = _facts(sizes)
+    facts = _facts(sizes, timing)
     say(
         f"{in_words(facts)}. Against {exact}, {'training' if sizes.train else 'inference'}, "
         f"width {sizes.dim}, {sizes.heads} heads, {sizes.dtype}: slower at the first number of tokens and "
         "faster at the second, each with 95 % confidence, or too close to tell in between."
     )
+    say(timing.told())
     if to_json is not None:
-        write_json(to_json, {"machine": facts, "sizes": asdict(sizes), "against": exact, "crossings": [asdict(c) for c in found]})
+        found_json = {"against": exact, "crossings": [asdict(c) for c in found]}
+        write_json(to_json, {"machine": facts, "load": asdict(timing.load), "sizes": asdict(sizes), **found_json})
         say(f"The figures are in {to_json}.")
     if chart is not None:
         least: dict[tuple[str, int], float] = {}

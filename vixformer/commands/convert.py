@@ -11,14 +11,18 @@ from typing import Any
 
 from vixformer.commands.flags import changed, finished_run, take, whole
 from vixformer.jsonfile import read_json
+from vixformer.measure.latency import Ratio
 from vixformer.registry import fitted, unknown
-from vixformer.results.runs import RECIPE, SUMMARY, read_run
-from vixformer.results.schema import Choice
+from vixformer.results.runs import LAST, RECIPE, SUMMARY, read_run
+from vixformer.results.schema import Choice, Point
 from vixformer.terminal import Steps, say, table
 
 CHOICE = "choice.json"
+NEAREST = "hedgehog"
+"""What comes nearest to its parent before any fine-tuning, on both data sets of docs/results/convert.md."""
 FLAGS = {
-    "attention": "what the layers shall have: an expression, such as 'nystrom(landmarks=16)' or 'first(hedgehog)'",
+    "attention": "attention of the converted layers: an expression, such as 'nystrom(landmarks=16)' or 'first(hedgehog)'; with --choose "
+    f"it may be left out, which takes {NEAREST}",
     "distill": "steps in which the old layers teach the new ones, without labels; 200 are usual",
     "finetune": "epochs of training after that, at 0.3 of the parent's rate",
     "choose": "convert only the K layers that cost the least for the time they win",
@@ -31,9 +35,11 @@ OURS = {"--train.weights": "RUN", "--train.distill": "--distill", "--train.epoch
 
 
 def convert(args: Sequence[str]) -> None:
+    from vixformer.conversion.distill import part_of_lesson
     from vixformer.conversion.swap import differing, expanded
     from vixformer.results.files import write_json
     from vixformer.training.convert import converted_recipe, name_of, recipe_of
+    from vixformer.training.loop import TEACHING
     from vixformer.training.start import trained_model
 
     words = list(args)
@@ -44,6 +50,9 @@ def convert(args: Sequence[str]) -> None:
     attention, distill, finetune, few, data, out = (take(words, f"--{name}") for name in FLAGS)
     if not words or words[0].startswith("-"):
         raise ValueError('which run? write "vix convert runs/NAME --attention nystrom"; "vix runs" lists them')
+    if attention is None and few is not None:
+        attention = NEAREST
+        say(f'No --attention: {NEAREST}, which comes nearest to its parent before any fine-tuning; "vix attentions" lists the others.')
     if attention is None:
         raise ValueError('to which attention? give --attention, such as "nystrom(landmarks=32)"; "vix attentions" lists them')
     parent, options = Path(words[0]), words[1:]
@@ -61,17 +70,17 @@ def convert(args: Sequence[str]) -> None:
         )
     new = changed(converted_recipe(recipe, parent, model, attention, steps, epochs), options, "train quick/exact")
     where = Path(out or parent.resolve().parent)
-    choice = None
+    choice, lesson, taken = None, None, []
     if few is not None:
         count = whole(few, "--choose")
         most = len(differing(model, expanded(model, attention)))
         if count > most:
             differ = "no layer differs" if not most else "only 1 layer differs" if most == 1 else f"only {most} layers differ"
             raise ValueError(f"--choose {count}: {differ} from what the model has")
-        choice = _choice(
-            changed(recipe, options, "train quick/exact"), model, attention, steps, where / f"{parent.resolve().name}-choices", most
-        )
+        folder = where / f"{parent.resolve().name}-choices"
+        choice, lesson = _choice(changed(recipe, options, "train quick/exact"), model, attention, steps, folder, most)
         _show_choice(choice, count)
+        taken = choice["curve"][count]["layers"]
         fewer = converted_recipe(recipe, parent, model, choice["curve"][count]["attention"], steps, epochs)
         new = changed(fewer, options, "train quick/exact")
 
@@ -79,33 +88,35 @@ def convert(args: Sequence[str]) -> None:
         if choice is not None:
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / CHOICE, choice)
+        if lesson is not None and not (folder / LAST).exists():
+            part_of_lesson(lesson, taken, folder / TEACHING)
 
     run = finished_run(new, name_of(parent, new), where, prepare)
     _show_conversion(run.summary or {})
     say(f"The new model is in {run.folder}; its recipe names {parent} as what it started from.")
 
 
-def _choice(recipe: Any, model: Any, attention: str, steps: int, folder: Path, most: int) -> Choice:
-    """Measured once: asked the same again, the answer stays, so that the run that was made of it is found."""
+def _choice(recipe: Any, model: Any, attention: str, steps: int, folder: Path, most: int) -> tuple[Choice, Path | None]:
+    """Measured once: asked the same again, the answer stays, so that the run that was made of it is found. With it the file of what the
+    layers were taught, where they were."""
     from vixformer.results.files import write_json
     from vixformer.training.convert import choose_layers
 
     asked = json.dumps([recipe.to_dict(), attention, steps, {k: float(v.double().sum()) for k, v in model.state_dict().items()}])
     path = folder / f"{hashlib.sha256(asked.encode()).hexdigest()[:12]}.json"
+    lesson = path.with_suffix(".safetensors")
     if path.exists():
         say(f"Measured before, in {path}: delete it to measure again.")
     else:
         folder.mkdir(parents=True, exist_ok=True)
-        lesson = path.with_suffix(".safetensors")
         try:
             with Steps() as watch:
                 found = choose_layers(recipe, model, attention, steps, watch, lesson)
             write_json(path, asdict(found))
-            lesson.unlink(missing_ok=True)
         finally:
             if not any(folder.iterdir()):
                 folder.rmdir()
-    return read_choice(path, most)
+    return read_choice(path, most), lesson if steps and lesson.exists() else None
 
 
 def read_choice(path: Path, most: int) -> Choice:
@@ -140,14 +151,35 @@ def _show_choice(choice: Choice, count: int) -> None:
     table(("layer", "error", "top-1, points", "loss", "ms before", "ms after"), rows)
     before = choice["curve"][0]["ms"]
     rows = [
-        (str(len(p["layers"])), ", ".join(map(str, sorted(p["layers"]))), f"{p['top1']:.2f}", f"{p['ms']:.2f}", f"{p['ms'] / before:.2f}",
+        (str(len(p["layers"])), ", ".join(map(str, sorted(p["layers"]))), f"{p['top1']:.2f}", f"{p['ms']:.2f}", _times(p, before),
          p["attention"] + (" (chosen)" if len(p["layers"]) == count else ""))
         for p in choice["curve"]
     ]  # fmt: skip
     say("Layer after layer, the cheapest first; milliseconds of the model:")
     table(("converted", "layers", "validation %", "ms", "x before", "attention"), rows)
-    if choice["curve"][count]["ms"] >= before:
-        say(f"Converting {count} of them wins no time here.")
+    say(_won(choice["curve"][count], before, count))
+
+
+def _times(point: Point, before: float) -> str:
+    """To the model as it was; choices that were kept by earlier versions have no interval."""
+    if not point["layers"]:
+        return "1.00"
+    return str(Ratio(**point["ratio"])) if "ratio" in point else f"{point['ms'] / before:.2f}"
+
+
+def _won(point: Point, before: float, count: int) -> str:
+    """What the chosen layers do to the time; nothing where they win some."""
+    layers = f"the chosen {count} layers" if count > 1 else "the chosen layer"
+    faster = point["ms"] < before if "ratio" not in point else Ratio(**point["ratio"]).verdict == "faster"
+    slower = point["ms"] > before if "ratio" not in point else Ratio(**point["ratio"]).verdict == "slower"
+    if faster:
+        return ""
+    if slower:
+        return (
+            f"With {layers} converted the model is slower here: {before:.2f} -> {point['ms']:.2f} ms, {_times(point, before)} times as "
+            "long. Linear attention pays with more tokens: vix bench crossover says from how many on."
+        )
+    return f"With {layers} converted the model takes as long as before, as far as can be told: {_times(point, before)} times."
 
 
 def _show_conversion(summary: dict[str, Any]) -> None:
@@ -164,8 +196,9 @@ def _show_conversion(summary: dict[str, Any]) -> None:
         say(f"note: {note}")
     stages: list[dict[str, Any]] = [*found["stages"]]
     if summary["epochs"]:
+        tuned = f"fine-tuned, epoch {summary['best_epoch']} of {summary['epochs']}"
         stages.append(
-            {"stage": f"fine-tuned, epoch {summary['best_epoch']} of {summary['epochs']}",
+            {"stage": tuned if summary["best_epoch"] else "fine-tuning discarded",
              "seconds": summary["epochs"] * summary["seconds_an_epoch"], "val_top1": summary["val_top1"], "test_top1": summary["test_top1"]}
         )  # fmt: skip
     said: dict[str, str] = {"parent": "as it was", "converted": "converted", "distilled": "taught by the old layers"}
@@ -175,3 +208,7 @@ def _show_conversion(summary: dict[str, Any]) -> None:
         for s in stages
     ]  # fmt: skip
     table(("model", "validation %", "test top-1 %", "seconds"), rows)
+    if summary["epochs"] and not summary["best_epoch"]:
+        epochs = "the epoch" if summary["epochs"] == 1 else f"none of {summary['epochs']} epochs"
+        did = "did not validate" if summary["epochs"] == 1 else "validated"
+        say(f"Fine-tuning was discarded: {epochs} {did} better than the model before it, which is kept; a smaller --train.lr may help.")

@@ -11,10 +11,12 @@ from torch import Tensor
 
 from vixformer.backbones.base import Backbone, mechanism_of
 from vixformer.conversion.swap import configurations, differing, swap
-from vixformer.measure.latency import interleaved
+from vixformer.measure.latency import Ratio, interleaved, paired_ratio, rounds
 
 SECONDS_A_LAYER = 0.5
 """For timing."""
+LEAST = 10
+"""Rounds of whole models: fewer than six have no interval."""
 NOISE = 0.05
 """Of a layer's time: less is not a gain."""
 
@@ -46,6 +48,8 @@ class Point:
     top1: float
     ms: float
     """Of the whole model, for the images timed."""
+    ratio: Ratio
+    """Of its time to that of the old model."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,12 @@ def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Ca
         left.remove(best)
     models = [mixed(old, new, chosen[:k]) for k in range(len(chosen) + 1)]
     with torch.inference_mode():
-        timed = interleaved({k: lambda m=m: m(images) for k, m in enumerate(models)}, SECONDS_A_LAYER * len(models), device=images.device)
-    curve = [Point(tuple(chosen[:k]), m.attention_expression(), *scores[k], timed[k].min) for k, m in enumerate(models)]
+        calls = {k: lambda m=m: m(images) for k, m in enumerate(models)}
+        taken = rounds(calls, SECONDS_A_LAYER * len(models), LEAST, images.device)
+    curve = [
+        Point(tuple(chosen[:k]), m.attention_expression(), *scores[k], min(taken[k]), paired_ratio(taken[k], taken[0]))
+        for k, m in enumerate(models)
+    ]
     return Choice(tuple(costs), tuple(curve))
 
 

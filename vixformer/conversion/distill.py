@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ def distill(
 
     Every layer gets the tokens that it gets in the teacher, so that all of them learn at once and errors do not add up. `maps` weighs the
     difference of the attention maps beside that of the outputs: quadratic, for small N. `batches` are images, or give those of a step;
-    then `keep` may name a file from which an interrupted lesson goes on.
+    then `keep` may name a file from which an interrupted lesson goes on, and which has the whole lesson in the end.
     """
     if len(student.attentions()) != len(teacher.attentions()):
         layers = f"{len(student.attentions())} layers and the teacher {len(teacher.attentions())}"
@@ -44,11 +46,15 @@ def distill(
         return []
     optimizer = torch.optim.AdamW(parameters, lr=lr, weight_decay=0.0)
     given = batches if callable(batches) else iter(batches)
-    errors = _gone_on_with(keep, modules, optimizer) if keep is not None and callable(given) else []
+    if not callable(given):
+        keep = None
+    lesson = _Lesson(changed) if keep is None or not keep.exists() else _gone_on_with(keep, changed, modules, optimizer)
+    errors = lesson.errors
     training, saved = student.training, time.monotonic()
     student.eval()  # batch norms and dropout as they are in use
     try:
         for step in range(len(errors), steps):
+            began = time.monotonic()
             for group in optimizer.param_groups:
                 group["lr"] = lr * (1 - step / steps)
             seen = teacher.attention_inputs(_batch(given, step, steps))
@@ -59,20 +65,48 @@ def distill(
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
-            errors.append(sum(float(output.detach().sqrt()) for output, _ in relative) / len(relative))
+            errors.append([float(output.detach().sqrt()) for output, _ in relative])
+            lesson.seconds += time.monotonic() - began
             if watch is not None:
-                watch(step, errors[-1])
+                watch(step, statistics.fmean(errors[-1]))
             if keep is not None and time.monotonic() - saved > SAVE_SECONDS:
-                _save(keep, modules, optimizer, errors)
+                _save(keep, modules, optimizer, lesson)
                 saved = time.monotonic()
+        if keep is not None:
+            _save(keep, modules, None, lesson)
     except KeyboardInterrupt:
         if keep is not None:
-            _save(keep, modules, optimizer, errors)
+            _save(keep, modules, optimizer, lesson)
         raise
     finally:
         student.train(training)
         optimizer.zero_grad(set_to_none=True)
-    return errors
+    return [statistics.fmean(step) for step in errors]
+
+
+@dataclass
+class _Lesson:
+    layers: list[int]
+    errors: list[list[float]] = field(default_factory=list)
+    """Of every step, layer by layer."""
+    seconds: float = 0.0
+
+
+def seconds_taught(path: Path | None) -> float:
+    """What a lesson that was kept has taken so far."""
+    return 0.0 if path is None or not path.exists() else read_tensors(path)[1].get("seconds", 0.0)
+
+
+def part_of_lesson(whole: Path, layers: Sequence[int], path: Path) -> None:
+    """The lesson of some of its layers: each was taught on its own, so these need not be taught again."""
+    tensors, note = read_tensors(whole)
+    at = [note["layers"].index(layer) for layer in sorted(layers)]
+    part = {
+        f"module.{new}.{name.split('.', 2)[2]}": tensor
+        for new, old in enumerate(at) for name, tensor in tensors.items() if name.startswith(f"module.{old}.")
+    }  # fmt: skip
+    errors = [[step[i] for i in at] for step in note["errors"]]
+    write_tensors(path, part, {"layers": sorted(layers), "errors": errors, "seconds": note["seconds"]})
 
 
 def _batch(given: Any, step: int, steps: int) -> Tensor:
@@ -98,17 +132,16 @@ def _difference(new: Any, old: Any, tokens: Tensor, options: dict[str, Any], map
     return output, (new.attention_map(tokens, **options) - picture).square().mean() / picture.square().mean()
 
 
-def _save(path: Path, modules: nn.Module, optimizer: torch.optim.Optimizer, errors: list[float]) -> None:
+def _save(path: Path, modules: nn.Module, optimizer: torch.optim.Optimizer | None, lesson: _Lesson) -> None:
     """A step may have been cut off in the middle by Ctrl-C: the weights then have one step more than the errors, which does no harm."""
     tensors = {f"module.{name}": t.contiguous().clone() for name, t in modules.state_dict().items()}
-    for number, values in optimizer.state_dict()["state"].items():
+    state = {} if optimizer is None else optimizer.state_dict()["state"]
+    for number, values in state.items():
         tensors |= {f"optimizer.{number}.{key}": torch.as_tensor(value) for key, value in values.items()}
-    write_tensors(path, tensors, {"errors": errors})
+    write_tensors(path, tensors, asdict(lesson))
 
 
-def _gone_on_with(path: Path, modules: nn.Module, optimizer: torch.optim.Optimizer) -> list[float]:
-    if not path.exists():
-        return []
+def _gone_on_with(path: Path, layers: list[int], modules: nn.Module, optimizer: torch.optim.Optimizer) -> _Lesson:
     tensors, note = read_tensors(path)
     modules.load_state_dict({name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")})
     state: dict[int, dict[str, Any]] = {}
@@ -117,4 +150,5 @@ def _gone_on_with(path: Path, modules: nn.Module, optimizer: torch.optim.Optimiz
             _, number, key = name.split(".", 2)
             state.setdefault(int(number), {})[key] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    return list(note["errors"])
+    errors = [step if isinstance(step, list) else [step] * len(layers) for step in note["errors"]]  # once they were means
+    return _Lesson(layers, errors, note.get("seconds", 0.0))

@@ -14,6 +14,8 @@ from vixformer.measure.bench import Measured, Sizes, bench_attention, bench_mode
 
 WORTH = 1.1
 """How many times as fast a model must be before giving up exact attention is worth a word."""
+TIE = 1.02
+"""Models whose times differ by less take equally long, however narrow the intervals are."""
 NEARLY_FREE = 1.1
 """How much longer than its fastest member the member of a family may take that has more features, and so is closer to exact."""
 
@@ -52,10 +54,15 @@ class Advice:
     """The whole model with exact attention, and with what was considered."""
     fits: bool
     """Whether the recommended model keeps to the budget and the memory that were given."""
+    ties: tuple[str, ...] = ()
+    """What is as fast as the recommended attention, as far as can be told."""
 
 
 def advise(question: Question, watch: Callable[[str], None] = lambda _: None) -> Advice:
-    """Time attention layers, then whole models with exact attention and with the fastest of every family, and decide by the models."""
+    """Time attention layers, then whole models with exact attention and with the fastest of every family, and decide by the models.
+
+    A tie goes to exact attention, or else to what comes first among `_candidates`.
+    """
     for small, large in (("patch", "image"), ("heads", "dim")):
         if getattr(question, large) % getattr(question, small):
             raise ValueError(f"{small} must divide {large}: {getattr(question, small)} does not divide {getattr(question, large)}")
@@ -68,28 +75,45 @@ def advise(question: Question, watch: Callable[[str], None] = lambda _: None) ->
     watch("timing whole models")
     asked = ["softmax", *_best_of_each(layers, next(m.time.min for m in layers if m.attention == "softmax"))]
     models = bench_models(["vit"], asked, _options(question), replace(sizes, memory=question.memory is not None))
-    exact, others = models[0], sorted(models[1:], key=lambda m: m.time.min)
+    models = [models[0], *sorted(models[1:], key=lambda m: m.time.min)]
+    exact, others = models[0], models[1:]
     if question.memory is not None and exact.peak is None:
         raise ValueError(f"--memory cannot be measured on {question.device} here: leave it out")
     limited = question.budget_ms is not None or question.memory is not None
     keeping = [m for m in others if _keeps(question, m)]
-    best = next(iter(keeping), min(others, key=lambda m: _excess(question, m), default=exact))
+    fastest = next(iter(keeping), min(others, key=lambda m: _excess(question, m), default=exact))
+    equals = [m for m in keeping if _tied(m, fastest) and _worth(m) == _worth(fastest)]
+    order = _candidates(question.tokens).index
+    best = min(equals, key=lambda m: order(m.attention), default=fastest)
+    ties = tuple(m.attention for m in equals if m is not best)
     if limited and not _keeps(question, exact) and keeping:
         count = _fewest(question, exact, best)
         if count < question.depth:
             watch(f"timing a model with {count} of {question.depth} layers converted")
             layout = f"first({best.attention}, n={count})"
-            (fewer,) = bench_models(["vit"], [layout], _options(question), replace(sizes, memory=question.memory is not None))
-            models.append(fewer)
-            best = fewer if _keeps(question, fewer) else best
-    elif (limited and _keeps(question, exact)) or exact.time.min < WORTH * best.time.min:
-        return Advice("softmax", _reason(question, exact, best), tuple(layers), tuple(models), _keeps(question, exact))
-    return Advice(best.attention, _reason(question, exact, best), tuple(layers), tuple(models), _keeps(question, best))
+            both = bench_models(["vit"], ["softmax", layout], _options(question), replace(sizes, memory=question.memory is not None))
+            models.append(both[1])
+            best, ties = (both[1], ()) if _keeps(question, both[1]) else (best, ties)
+    elif (limited and _keeps(question, exact)) or not _worth(best):
+        return Advice("softmax", _reason(question, exact, fastest), tuple(layers), tuple(models), _keeps(question, exact))
+    return Advice(best.attention, _reason(question, exact, best), tuple(layers), tuple(models), _keeps(question, best), ties)
+
+
+def _worth(model: Measured) -> bool:
+    """Whether it is clearly faster than exact attention, and by enough."""
+    return model.ratio is not None and model.ratio.high < 1 and model.ratio.ratio * WORTH <= 1
+
+
+def _tied(a: Measured, b: Measured) -> bool:
+    """Whether their times cannot be told apart, or are as good as equal."""
+    assert a.ratio is not None and b.ratio is not None  # noqa: PT018
+    overlap = a.ratio.low <= b.ratio.high and b.ratio.low <= a.ratio.high
+    return overlap or max(a.ratio.ratio, b.ratio.ratio) < TIE * min(a.ratio.ratio, b.ratio.ratio)
 
 
 def _candidates(tokens: int) -> list[str]:
     """What has q and k, so that it can take the place of exact attention in a trained model too; sizes that make sense for so many
-    tokens."""
+    tokens. In the order in which ties are decided: nearest to the accuracy of exact attention first, by docs/choosing.md."""
     few = [m for m in (16, 32, 64, 128, 256) if 2 * m <= tokens] or [16]
     words = ["softmax", "lens", "prism", "hedgehog", "focused", "cosine"]
     words += [f"{family}{m})" for family in ("performer(kernel=relu, features=", "performer(features=") for m in few]
@@ -151,13 +175,18 @@ def _reason(question: Question, exact: Measured, chosen: Measured) -> str:
         return f"{took}, which keeps to what was given: there is no reason to give it up."
     if chosen.attention == exact.attention:
         return f"{took}, and no other attention is faster here."
-    ratio = took_ms / other_ms
+    assert chosen.ratio is not None
+    times = f"{1 / chosen.ratio.ratio:.2f} times as fast ({1 / chosen.ratio.high:.2f} to {1 / chosen.ratio.low:.2f})"
     other = f"{other_ms:.1f} ms with {chosen.attention}"
     if question.memory is not None and chosen.peak is not None:
         other += f" and {chosen.peak / 2**20:.0f} MiB"
     if limited and _keeps(question, chosen):
-        return f"{took} and {other}, which keeps to what was given: {ratio:.2f} times as fast."
+        return f"{took} and {other}, which keeps to what was given: {times}."
     end = "; nothing measured keeps to what was given" if limited else ""
-    if ratio < WORTH:
-        return f"{took} and {other}: {ratio:.2f} times as fast is not worth another attention{end}."
-    return f"{took} and {other}: {ratio:.2f} times as fast{end}."
+    if chosen.ratio.verdict == "undecided":
+        return f"{took} and {other}: these cannot be told apart, so exact attention stays{end}."
+    if chosen.ratio.verdict == "slower":
+        return f"{took}, and no other attention is faster here{end}."
+    if not _worth(chosen):
+        return f"{took} and {other}: {times} is not worth another attention{end}."
+    return f"{took} and {other}: {times}{end}."

@@ -13,7 +13,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from vixformer.measure.cost import bytes_saved, most_tokens, multiply_adds
-from vixformer.measure.latency import Timing, interleaved
+from vixformer.measure.latency import Ratio, Timing, paired_ratio, rounds, summarised
 from vixformer.measure.layer import Layer
 from vixformer.measure.machine import usable
 from vixformer.measure.memory import Job, peak_memory
@@ -24,6 +24,8 @@ SIDE = 1024
 FULL_BATCH = 4096
 """Tokens in a batch of a layer, where no batch is asked for."""
 MODEL_BATCH = 16
+LEAST = 6
+"""Rounds: fewer have no 95 % interval."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +98,8 @@ class Measured:
     """Bytes for backward, of the batch, on the way that is timed."""
     peak: int | None
     """Bytes, where it was asked for and can be measured."""
+    ratio: Ratio | None = None
+    """Of its time to that of exact attention with as many tokens in the same run; None where there is none, and for exact attention."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +151,9 @@ def _measured(cases: Sequence[_Case], sizes: Sizes | Models) -> list[Measured]:
     calls: dict[int, Callable[[], Any]] = {i: call(case.module, case.x.to(device), sizes) for i, case in enumerate(cases)}
     calls[-1] = lambda: square @ square
     with on_threads(sizes.threads):
-        timed = interleaved(calls, sizes.seconds, device=device)
+        taken = rounds(calls, sizes.seconds, LEAST, device)
+    timed = {i: summarised(times) for i, times in taken.items()}
+    exact = {case.what: i for i, case in enumerate(cases) if case.attention == "softmax"}
     gemm = SIDE**3 / timed[-1].min
     rows = []
     for i, case in enumerate(cases):
@@ -155,7 +161,9 @@ def _measured(cases: Sequence[_Case], sizes: Sizes | Models) -> list[Measured]:
         peak = None if peaks is None else peaks[0].train if sizes.train else peaks[0].inference
         batch, work = len(case.x), (3 if sizes.train else 1) * counts[i]
         facts = (1e3 * batch / timed[i].min, counts[i], work / timed[i].min / gemm, kept[i], peak)
-        rows.append(Measured(case.what, case.attention, case.tokens, batch, timed[i], *facts))
+        base = exact.get(case.what, i)
+        ratio = None if base == i else paired_ratio(taken[i], taken[base])
+        rows.append(Measured(case.what, case.attention, case.tokens, batch, timed[i], *facts, ratio))
     return rows
 
 

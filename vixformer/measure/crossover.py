@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vixformer.measure.bench import Layers, batch_of, call, on_threads
-from vixformer.measure.latency import rounds
+from vixformer.measure.latency import Ratio, paired_ratio, rounds
 from vixformer.measure.layer import Layer
 from vixformer.measure.machine import usable
 
@@ -24,20 +24,13 @@ PATIENCE = 3
 
 
 @dataclass(frozen=True)
-class Probe:
-    """How many times as long as exact attention it takes: the median of pairs taken next to each other, and its 95 % interval."""
+class Probe(Ratio):
+    """To exact attention: the median of pairs taken next to each other."""
 
-    tokens: int
-    ratio: float
-    low: float
-    high: float
+    tokens: int = 0
     this_us: float = 0.0
     exact_us: float = 0.0
     """Least microseconds a token, of this and of exact attention."""
-
-    @property
-    def verdict(self) -> Literal["faster", "slower", "undecided"]:
-        return "faster" if self.high < 1 else "slower" if self.low > 1 else "undecided"
 
 
 @dataclass(frozen=True)
@@ -125,30 +118,15 @@ def compared(attention: str, against: str, tokens: int, sizes: Layers) -> Probe:
     modules = {"this": Layer(attention, **options), "exact": exact}
     calls = {name: call(module.to(device), x, sizes) for name, module in modules.items()}
     taken: dict[str, list[float]] = {"this": [], "exact": []}
-    probe = Probe(tokens, 1.0, 0.0, math.inf)
+    probe = Probe(1.0, 0.0, math.inf, tokens)
     for attempt in range(PATIENCE):
         with on_threads(sizes.threads):
             times = rounds(calls, sizes.seconds * 2**attempt, least=8, device=device)
         for name, all_of_them in taken.items():
             all_of_them += times[name]
-        ratios = [a / b for a, b in zip(taken["this"], taken["exact"], strict=True)]
+        ratio = paired_ratio(taken["this"], taken["exact"])
         least = (1e3 * min(taken[name]) / len(x) / tokens for name in ("this", "exact"))
-        probe = Probe(tokens, *median_interval(ratios), *least)
+        probe = Probe(ratio.ratio, ratio.low, ratio.high, tokens, *least)
         if probe.verdict != "undecided":
             break
     return probe
-
-
-def median_interval(values: list[float]) -> tuple[float, float, float]:
-    """The median and what contains it with 95 % confidence, whatever the distribution: two of the values, by the binomial."""
-    ordered = sorted(values)
-    n = len(ordered)
-    rank, ways = 0, 1  # how many of the 2^n ways there are that exactly, and in `below` at most, `rank` values lie below the median
-    below = ways
-    while 40 * (below + (following := ways * (n - rank) // (rank + 1))) <= 2**n:
-        rank, ways = rank + 1, following
-        below += ways
-    middle = ordered[n // 2] if n % 2 else (ordered[n // 2 - 1] + ordered[n // 2]) / 2
-    if 40 * below > 2**n:  # too few values for any confidence
-        return middle, 0.0, math.inf
-    return middle, ordered[rank], ordered[n - 1 - rank]

@@ -11,6 +11,7 @@ from torch import Tensor
 from vixformer.backbones.base import Backbone
 from vixformer.measure.cost import model_cost, torchsummary_bytes, weight_bytes
 from vixformer.measure.latency import interleaved, settled
+from vixformer.measure.load import Sample
 from vixformer.measure.memory import Job, peak_memory
 
 MEBI = 2**20
@@ -38,6 +39,7 @@ def timed(model: Backbone, images: Tensor, precision: torch.dtype) -> dict[str, 
             model(images)
         settled(images.device)
 
+    sample = Sample()
     with torch.inference_mode():
         timing = interleaved({"": call}, seconds=0.5, least=10)[""]
     return {
@@ -45,7 +47,9 @@ def timed(model: Backbone, images: Tensor, precision: torch.dtype) -> dict[str, 
         "inference_ms_mean": timing.mean,
         "inference_ms_sd": timing.sd,
         "inference_ms_min": timing.min,
+        "inference_ms_median": timing.median,
         "inference_calls": timing.count,
+        "inference_others": sample.since().others,
     }
 
 

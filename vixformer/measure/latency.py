@@ -5,12 +5,13 @@ Who runs after whom matters: the one before leaves its data in the cache, or tak
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 
@@ -28,6 +29,22 @@ class Timing:
     count: int
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as long one thing takes as another, and its 95 % interval."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> Literal["faster", "slower", "undecided"]:
+        return "faster" if self.high < 1 else "slower" if self.low > 1 else "undecided"
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.2f}" + (f" ({self.low:.2f} to {self.high:.2f})" if math.isfinite(self.high) else " (too few calls to tell)")
+
+
 CPU = torch.device("cpu")
 
 
@@ -39,7 +56,7 @@ def interleaved(
 
 
 def rounds(
-    calls: Mapping[Key, Callable[[], Any]], seconds: float = 1.0, least: int = 5, device: torch.device = CPU
+    calls: Mapping[Key, Callable[[], Any]], seconds: float = 1.0, least: int = 5, device: torch.device = CPU, most: float = math.inf
 ) -> dict[Key, list[float]]:
     """The milliseconds of every call, round by round: those of one round were taken next to each other and can be compared in pairs."""
     samples: dict[Key, list[float]] = {key: [] for key in calls}
@@ -49,7 +66,7 @@ def rounds(
     settled(device)
     deadline = time.perf_counter() + seconds
     done, order = 0, random.Random(0)
-    while done < least or time.perf_counter() < deadline:
+    while done < least or (done < most and time.perf_counter() < deadline):
         done += 1
         for key, call in order.sample(list(calls.items()), len(calls)):
             samples[key].append(_milliseconds(call, device))
@@ -59,6 +76,26 @@ def rounds(
 def summarised(times: Sequence[float]) -> Timing:
     spread = statistics.stdev(times) if len(times) > 1 else 0.0
     return Timing(min(times), statistics.median(times), statistics.fmean(times), spread, len(times))
+
+
+def paired_ratio(these: Sequence[float], those: Sequence[float]) -> Ratio:
+    """Of the times of two calls, round by round: the median of their ratios."""
+    return Ratio(*median_interval([a / b for a, b in zip(these, those, strict=True)]))
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """The median and what contains it with 95 % confidence, whatever the distribution: two of the values, by the binomial."""
+    ordered = sorted(values)
+    n = len(ordered)
+    rank, ways = 0, 1  # how many of the 2^n ways there are that exactly, and in `below` at most, `rank` values lie below the median
+    below = ways
+    while 40 * (below + (following := ways * (n - rank) // (rank + 1))) <= 2**n:
+        rank, ways = rank + 1, following
+        below += ways
+    middle = ordered[n // 2] if n % 2 else (ordered[n // 2 - 1] + ordered[n // 2]) / 2
+    if 40 * below > 2**n:  # too few values for any confidence
+        return middle, 0.0, math.inf
+    return middle, ordered[rank], ordered[n - 1 - rank]
 
 
 def _milliseconds(call: Callable[[], Any], device: torch.device) -> float:

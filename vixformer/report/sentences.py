@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from vixformer.results.groups import UNIQUE, Group, Layout, comparable, counted, differing, twin
-from vixformer.results.statistics import a_seed, difference
+from vixformer.results.statistics import Difference, a_seed, by_seed, difference, paired
+from vixformer.results.timings import inference_ratio, training_ratio
 
 PLACES = {"all": "everywhere", "alternate": "in every other layer", "first": "in the first half", "last": "in the second half"}
 MOST_PAIRS = 16
@@ -54,8 +55,10 @@ def compared(a: Sequence[Group], b: Sequence[Group], one: str, other: str) -> li
     if not a or not b:
         return []
     ours, theirs = _tops(a), _tops(b)
-    found = difference(ours, theirs, _images([*a, *b]))
-    seeds = min(len(ours), len(theirs))
+    return _told(difference(ours, theirs, _images([*a, *b])), min(len(ours), len(theirs)), one, other)
+
+
+def _told(found: Difference, seeds: int, one: str, other: str) -> list[str]:
     over = f"points over {counted(seeds, 'seed')}"
     if found.sign == 0:
         return [f"{one} is not distinguishable from {other}: {found.plain} {over}."]
@@ -100,10 +103,11 @@ def _against_exact(groups: list[Group]) -> list[str]:
 
 
 def _costs(group: Group, exact: Group) -> str:
-    """What it takes of the exact model's time and memory."""
-    keys = {"train_seconds": "training time", "inference_ms_min": "inference time", "peak_train_mb": "memory"}
-    found = {what: (group.spread(key), exact.spread(key)) for key, what in keys.items()}
-    told = [f"{mine.mean / theirs.mean:.2f} of its {what}" for what, (mine, theirs) in found.items() if mine and theirs and theirs.mean]
+    """What it takes of the exact model's time and memory; of time only what is clear."""
+    times = {"training": training_ratio(group, exact), "inference": inference_ratio(group, exact)}
+    told = [f"{ratio} of its {what} time" for what, ratio in times.items() if ratio is not None and ratio.verdict != "undecided"]
+    mine, theirs = (g.spread("peak_train_mb") for g in (group, exact))
+    told += [f"{mine.mean / theirs.mean:.2f} of its memory"] if mine and theirs and theirs.mean else []
     return f"; it takes {', '.join(told)}" if told else ""
 
 
@@ -112,8 +116,8 @@ def _converted(groups: list[Group], everyone: Sequence[Group]) -> list[str]:
     lines = []
     for group in groups:
         parent = UNIQUE.sub("", Path(group.first.get("conversion", {}).get("parent") or "").name)
-        whole = next((g for g in everyone if g.name.replace("/", "-").partition(" (")[0] == parent), None)
-        lines += compared([group], [whole] if whole else [], group.name, f"{whole.name} (which it was made from)" if whole else "")
+        name = next((g.name for g in everyone if g.name.replace("/", "-").partition(" (")[0] == parent), parent or "the model")
+        lines += _beside_parent(group, f"{name} (which it was made from)")
         fresh = [g for g in everyone if parent and _is_the_same_from_scratch(group, g)]
         lines += [
             line
@@ -123,6 +127,22 @@ def _converted(groups: list[Group], everyone: Sequence[Group]) -> list[str]:
             )
         ]
     return lines
+
+
+def _beside_parent(group: Group, parent: str) -> list[str]:
+    """Each run beside the very model that it was made from, whose accuracy on the same test images it recorded before it changed it."""
+    mine, parents = [], []
+    for run in group.runs:
+        summary = run.summary or {}
+        before = next((s.get("test_top1") for s in summary.get("conversion", {}).get("stages", ()) if s.get("stage") == "parent"), None)
+        if before is not None:
+            mine.append((run.recipe.train.seed, summary["test_top1"]))
+            parents.append((run.recipe.train.seed, before))
+    if not mine:
+        return []
+    now, then = by_seed(mine), by_seed(parents)
+    found = paired(now, then) if len(now) > 1 else difference(list(now.values()), list(then.values()), _images([group]))
+    return _told(found, len(now), group.name, parent)
 
 
 def _is_the_same_from_scratch(group: Group, other: Group) -> bool:

@@ -8,10 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vixformer.measure.latency import Ratio
 from vixformer.results.cells import in_csv, in_latex, in_markdown
 from vixformer.results.groups import Group, twin
+from vixformer.results.timings import inference_ratio, timed_together, training_ratio
 
 TEXT = ("model", "data", "attention")
+TO_EXACT = "to exact attention, with its 95 % interval"
 
 
 @dataclass(frozen=True)
@@ -23,11 +26,15 @@ class Column:
     show: Callable[[Any], str] = str
     spread: Callable[[Group], Any] | None = None
     """Its standard deviation over seeds, where there are several."""
+    interval: Callable[[Group], Ratio | None] | None = None
+    """Of a ratio."""
 
     def cell(self, group: Group) -> str:
         value = self.value(group)
         if value is None:
             return ""
+        if self.interval is not None and (ratio := self.interval(group)) is not None:
+            return str(ratio)
         sd = self.spread(group) if self.spread is not None else None
         return self.show(value) + ("" if sd is None else f" ± {self.show(sd)}")
 
@@ -55,6 +62,22 @@ def columns(groups: Sequence[Group]) -> list[Column]:
 
         return value
 
+    def beside_exact(measured: Callable[[Group, Group], Ratio | None]) -> Callable[[Group], Ratio | None]:
+        known: dict[int, Ratio | None] = {}
+
+        def value(group: Group) -> Ratio | None:
+            if id(group) not in known:
+                exact = twin(group, groups)
+                known[id(group)] = None if exact is None or exact is group else measured(group, exact)
+            return known[id(group)]
+
+        return value
+
+    def middle(interval: Callable[[Group], Ratio | None], key: str) -> Callable[[Group], float | None]:
+        plain = relative(key)
+        return lambda group: found.ratio if (found := interval(group)) is not None else plain(group)
+
+    training, inference, together = beside_exact(training_ratio), beside_exact(inference_ratio), timed_together(groups)
     every = [
         Column("model", "recipe", lambda g: g.name),
         Column("data", "data set", lambda g: g.data),
@@ -64,25 +87,46 @@ def columns(groups: Sequence[Group]) -> list[Column]:
         Column("top-5 %", "of the test images", _mean("test_top5"), _fixed(2), _sd("test_top5")),
         Column("parameters", "all of them", lambda g: g.first["parameters"], _fixed(0)),
         Column("train s", "all epochs and teaching, without evaluation", _mean("train_seconds"), _fixed(0), _sd("train_seconds")),
-        Column("inference ms", "a batch, least of the calls of a run", _mean("inference_ms_min"), _fixed(1), _sd("inference_ms_min")),
+        Column("inference ms", "64 images, the least of all calls, all models in turn", lambda g: together[g.name], _fixed(1))
+        if together
+        else Column("inference ms", "a batch, least of the calls of a run", _mean("inference_ms_min"), _fixed(1), _sd("inference_ms_min")),
         Column("memory MiB", "peak of a training step", _mean("peak_train_mb"), _fixed(0), _sd("peak_train_mb")),
-        Column("x train", "train s, to exact attention", relative("train_seconds"), _fixed(2)),
-        Column("x inference", "inference ms, to exact attention", relative("inference_ms_min"), _fixed(2)),
+        Column("x train", f"train s, {TO_EXACT} over epochs", middle(training, "train_seconds"), _fixed(2), interval=training),
+        Column(
+            "x inference",
+            f"inference, {TO_EXACT}, over pairs of calls if vix compare timed both in turn",
+            middle(inference, "inference_ms_min"),
+            _fixed(2),
+            interval=inference,
+        ),
         Column("x memory", "memory, to exact attention", relative("peak_train_mb"), _fixed(2)),
     ]
     return [column for column in every if any(column.value(group) is not None for group in groups)]
 
 
 def as_csv(groups: Sequence[Group]) -> str:
-    """Numbers as they are, and a column for each standard deviation."""
+    """Numbers as they are, and columns for each standard deviation and the ends of each interval."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     found = columns(groups)
-    heads = [name for c in found for name in ([c.name, f"{c.name} sd"] if c.spread else [c.name])]
-    writer.writerow(heads)
+    writer.writerow([name for c in found for name in (c.name, *(f"{c.name} {end}" for end in _ends(c)))])
     for group in groups:
-        writer.writerow([in_csv(v) for c in found for v in ([c.value(group), c.spread(group)] if c.spread else [c.value(group)])])
+        values = [value for c in found for value in (c.value(group), *(end(group) for end in _ends(c).values()))]
+        writer.writerow([in_csv(value) for value in values])
     return file.getvalue()
+
+
+def _ends(column: Column) -> dict[str, Callable[[Group], Any]]:
+    """What a table of numbers has beside a value."""
+    if column.spread is not None:
+        return {"sd": column.spread}
+    interval = column.interval
+    if interval is None:
+        return {}
+    return {
+        "low": lambda group: None if (ratio := interval(group)) is None else ratio.low,
+        "high": lambda group: None if (ratio := interval(group)) is None else ratio.high,
+    }
 
 
 def as_markdown(groups: Sequence[Group]) -> str:

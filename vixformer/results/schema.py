@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pydantic import Field
-from typing_extensions import Required, TypedDict
+from typing_extensions import NotRequired, Required, TypedDict
 
 from vixformer.jsonfile import read_json
 from vixformer.registry import fitted
@@ -109,12 +109,19 @@ class Cost(TypedDict):
     new_ms: Amount
 
 
+class _Ratio(TypedDict):
+    ratio: Amount
+    low: Amount
+    high: Amount
+
+
 class Point(TypedDict):
     layers: list[int]
     attention: str
     loss: Number
     top1: Number
     ms: Annotated[float, Field(gt=0, le=MOST)]
+    ratio: NotRequired[_Ratio]
 
 
 class Choice(TypedDict):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,11 +18,14 @@ from typing_extensions import TypedDict
 from vixformer.backbones.base import BEST, from_pretrained
 from vixformer.config import Recipe
 from vixformer.jsonfile import read_json
-from vixformer.measure.latency import Timing, interleaved
+from vixformer.measure.latency import Timing, rounds, summarised
+from vixformer.measure.load import Watched, watched
+from vixformer.measure.machine import machine
 from vixformer.registry import fitted
 from vixformer.results.files import write_json
 from vixformer.results.runs import SUMMARY, Spread, column, data_digest, folder_of, read_run
 from vixformer.results.statistics import by_seed
+from vixformer.results.timings import Session, disturbed, keep_session
 from vixformer.training.budget import Cut, Prober, cut
 from vixformer.training.lanes import BESIDE, Lanes, share_of_threads
 from vixformer.training.loop import parent_run
@@ -29,9 +33,15 @@ from vixformer.training.observer import Observer
 from vixformer.training.start import asks_for_weights, parent_of
 
 TIMED_BATCH = 64
+LEAST_ROUNDS, MOST_ROUNDS = 10, 400
 BUDGETS = "budgets.json"
 PROBING = 0.1
 """The part of a budget that timing may take."""
+HEADROOM = 1.2
+"""How much more time than the trainings before took is asked for, for the rest."""
+
+Unit = tuple[int, int | None]
+"""A seed, and a fold where there are folds."""
 
 
 class _Cut(TypedDict):
@@ -60,6 +70,12 @@ class Row:
     peak: float | None
     """MiB in training, where it was measured."""
     folders: tuple[Path, ...]
+    rounds: tuple[float, ...] = ()
+    """Milliseconds of inference, round by round."""
+    epochs: tuple[float, ...] = ()
+    """Seconds of every epoch of every run."""
+    disturbed: bool = False
+    """Whether other work shared the cores while one of its runs was trained."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +89,12 @@ class Comparison:
     """Runs that a budget left no time for, or that lack something."""
     jobs: int = 1
     """Trainings at a time."""
+    left_out: tuple[str, ...] = ()
+    """Runs that are there and that not all models have: they are not in the rows."""
+    enough: float | None = None
+    """Seconds of a budget that would do for what a budget left no time for."""
+    timing: Watched | None = None
+    """What else ran during the timing of inference."""
 
 
 def compare(
@@ -104,11 +126,17 @@ def compare(
     among = {**parents, **recipes}
     limits = None if budget is None else _cut(among, out, seeds * (folds or 1), budget, jobs, tell)
     shortened = limits is not None and (limits.fraction < 1 or any(r.train.epochs > limits.epochs for r in among.values()))
+    uncut = among
     if limits is not None:
         among = {name: limits.applied(recipe) for name, recipe in among.items()}
     recipes = {name: among[name] for name in recipes}
-    folders: dict[str, list[Path]] = {name: [] for name in recipes}
+    folders: dict[str, dict[Unit, Path]] = {name: {} for name in recipes}
     digests: dict[Any, str] = {}
+    took: dict[str, float] = {}
+    names: dict[str, str] = {}
+    """By the label of a training."""
+    waiting: list[str] = []
+    """Names of the trainings that a budget leaves no time for."""
     # seed by seed, so that if time runs out all recipes have as many
     plans = [[(name, planned) for planned in _plan(recipe, seeds, folds)] for name, recipe in recipes.items()]
     with Lanes(jobs) as lanes:
@@ -116,43 +144,95 @@ def compare(
         def watching(name: str, recipe: Recipe, done: bool = False) -> Observer:
             return observer(_label(name, recipe, seeds), recipe, done) if observer else Observer()
 
-        for round_ in zip(*plans, strict=True):
+        def folder_of_run(name: str, recipe: Recipe) -> Path:
+            key = (recipe.data.name, recipe.data.root, recipe.data.resize)
+            if key not in digests:
+                source = recipe.data.source()
+                digests[key] = data_digest(source.read("train"), source.read("test"))
+            return folder_of(out, name, recipe, digests[key])
+
+        def finished(folder: Path) -> bool:
+            return (folder / SUMMARY).exists() and not again
+
+        def left_for(trainings: list[str]) -> bool:
+            """Whether there is time for these, by what each took before; something is always trained."""
+            if budget is None or not lanes.longest:
+                return True
+            each = [took.get(name, lanes.longest) for name in trainings]
+            return not waiting and time.perf_counter() - began + max(sum(each) / jobs, *each) <= budget
+
+        for number, round_ in enumerate(zip(*plans, strict=True)):
             started = [parent_run(recipe, out, among) for _, recipe in round_]
-            for parent in {p.folder: p for p in started if p is not None and not (p.folder / SUMMARY).exists()}.values():
+            missing = {p.folder: p for p in started if p is not None and not (p.folder / SUMMARY).exists()}
+            runs = [
+                (name, recipe if parent is None else parent.started(recipe), parent)
+                for (name, recipe), parent in zip(round_, started, strict=True)
+            ]
+            if budget is not None and number:
+                lanes.wait()
+                took |= {names.get(label, label): seconds for label, seconds in lanes.took.items()}
+                new = [
+                    name for name, recipe, parent in runs
+                    if (parent is not None and parent.folder in missing) or not finished(folder_of_run(name, recipe))
+                ]  # fmt: skip
+                wanted = [*(parent.name for parent in missing.values()), *new]
+                if wanted and not left_for(wanted):  # a part of a round would be left out of the table
+                    waiting += wanted
+                    not_run += [_label(name, recipe, seeds) for name, recipe, _ in runs if name in new]
+                    runs, missing = [(name, recipe, parent) for name, recipe, parent in runs if name not in new], {}
+            for parent in missing.values():
                 watch = watching(parent.name, parent.recipe)
                 lanes.train(parent.name, parent.recipe, parent.folder, resume=True, observer=watch)
             if any(started):
                 lanes.wait()
-            for (name, recipe), parent in zip(round_, started, strict=True):
-                recipe = recipe if parent is None else parent.started(recipe)
-                key = (recipe.data.name, recipe.data.root, recipe.data.resize)
-                if key not in digests:
-                    source = recipe.data.source()
-                    digests[key] = data_digest(source.read("train"), source.read("test"))
-                folder = folder_of(out, name, recipe, digests[key])
-                done = (folder / SUMMARY).exists() and not again
-                label = _label(name, recipe, seeds)
-                if not done:
+            for name, recipe, _ in runs:
+                folder, label = folder_of_run(name, recipe), _label(name, recipe, seeds)
+                done = finished(folder)
+                if done:
+                    took.setdefault(name, (read_run(folder).summary or {}).get("seconds_in_all", 0.0))
+                else:
                     lanes.wait(jobs - 1)
-                if not done and budget is not None and lanes.longest and time.perf_counter() - began + lanes.longest > budget:
+                if not done and not left_for([name]):
+                    waiting.append(name)
                     not_run.append(label)
                     continue
                 watch = watching(name, recipe, done)
                 if not done:
+                    names[label] = name
                     lanes.train(label, recipe, folder, resume=not again, observer=watch)
-                folders[name].append(folder)
+                folders[name][recipe.train.seed, recipe.data.fold if folds else None] = folder
         lanes.wait()
-    tell(f"timing inference of {len(folders)} models in turn")
-    rows = _rows({name: paths for name, paths in folders.items() if paths}, folds)
-    return Comparison(rows, limits, shortened, tuple(not_run), jobs)
+        took |= {names.get(label, label): seconds for label, seconds in lanes.took.items()}
+        enough = None
+        if waiting and limits is not None:
+            rest = sum(took.get(name, lanes.longest) for name in waiting) / jobs
+            enough = 60.0 * math.ceil((HEADROOM * rest + len(recipes)) / 60)
+            _remember(out, _asked(uncut, seeds * (folds or 1), enough, jobs), limits)
+    shown, left_out = _shared(folders)
+    tell(f"timing inference of {len(shown)} models in turn")
+    rows, timing = _rows(shown, folds, out)
+    return Comparison(rows, limits, shortened, tuple(not_run), jobs, tuple(left_out), enough, timing)
+
+
+def _shared(folders: dict[str, dict[Unit, Path]]) -> tuple[dict[str, list[Path]], list[str]]:
+    """The runs on those seeds and folds that all models have, so that means and differences are of the same ones; and what is left out."""
+    some = {name: units for name, units in folders.items() if units}
+    common = set.intersection(*map(set, some.values()))
+    if not common:  # the seed that most of them have
+        first = max((u for units in some.values() for u in units), key=lambda unit: sum(unit in units for units in some.values()))
+        common = {first}
+    shown = {name: [path for unit, path in units.items() if unit in common] for name, units in some.items()}
+    left_out = [
+        f"{name}, seed {seed}" + ("" if fold is None else f", fold {fold + 1}")
+        for name, units in some.items() for seed, fold in units if (seed, fold) not in common
+    ]  # fmt: skip
+    return {name: paths for name, paths in shown.items() if paths}, left_out
 
 
 def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float, jobs: int, tell: Callable[[str], None]) -> Cut:
     """Measured once: asked the same again, what was chosen stays, so that what was trained is found."""
-    what = [{n: r.to_dict() for n, r in recipes.items()}, runs_each, budget, jobs]
-    asked = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
-    path = out / BUDGETS
-    known = read_budgets(path) if path.exists() else {}
+    asked = _asked(recipes, runs_each, budget, jobs)
+    known = _known(out)
     if asked not in known:
         began, prober = time.perf_counter(), Prober(PROBING * budget)
         probes = []
@@ -161,14 +241,29 @@ def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float, j
                 tell(f"timing {name}, {i + 1} of {len(recipes)}")
                 probes.append(prober(recipe, len(recipes) - i))
         left = (budget - (time.perf_counter() - began)) * (jobs if jobs == 1 else jobs * BESIDE)
-        known[asked] = _Cut(**vars(cut(list(recipes.values()), probes, runs_each, left)))
-        out.mkdir(parents=True, exist_ok=True)
-        write_json(path, known)
+        chosen = cut(list(recipes.values()), probes, runs_each, left)
+        _remember(out, asked, chosen)
+        return chosen
     return Cut(**known[asked])
+
+
+def _asked(recipes: dict[str, Recipe], runs_each: int, budget: float, jobs: int) -> str:
+    what = [{n: r.to_dict() for n, r in recipes.items()}, runs_each, budget, jobs]
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+
+
+def _known(out: Path) -> dict[str, _Cut]:
+    path = out / BUDGETS
+    return read_budgets(path) if path.exists() else {}
 
 
 def read_budgets(path: Path) -> dict[str, _Cut]:
     return fitted(dict[str, _Cut], read_json(path), f"{path} is damaged, delete it to measure again")
+
+
+def _remember(out: Path, asked: str, chosen: Cut) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / BUDGETS, {**_known(out), asked: vars(chosen)})
 
 
 def _plan(recipe: Recipe, seeds: int, folds: int | None) -> Iterator[Recipe]:
@@ -187,14 +282,20 @@ def _label(name: str, recipe: Recipe, seeds: int) -> str:
     return name + seed + ("" if recipe.data.folds is None else f", fold {recipe.data.fold + 1} of {recipe.data.folds}")
 
 
-def _rows(folders: dict[str, list[Path]], folds: int | None) -> list[Row]:
+def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple[list[Row], Watched]:
     models: dict[str, Any] = {name: from_pretrained(paths[0] / BEST) for name, paths in folders.items()}
     images = {name: torch.randn(TIMED_BATCH, m.config.in_chans, *m.img_size) for name, m in models.items()}
-    with torch.inference_mode():
-        timings = interleaved({name: lambda m=m, x=images[name]: m(x) for name, m in models.items()}, seconds=0.5 * len(models), least=10)
+    calls = {name: lambda m=m, x=images[name]: m(x) for name, m in models.items()}
+    with torch.inference_mode(), watched() as timing:
+        taken = rounds(calls, 0.5 * len(models), LEAST_ROUNDS, most=MOST_ROUNDS)
+        facts = machine(torch.device("cpu"))
+    taken = {name: [round(ms, 5) for ms in times] for name, times in taken.items()}
+    by_run = {paths[0].name: taken[name] for name, paths in folders.items()}
+    keep_session(out, Session(TIMED_BATCH, facts, asdict(timing.load), by_run))
     rows = []
     for name, paths in folders.items():
-        summaries = [read_run(path).summary or {} for path in paths]
+        found = [read_run(path) for path in paths]
+        summaries = [run.summary or {} for run in found]
         test, seconds, peak = (column(summaries, key) for key in ("test_top1", "train_seconds", "peak_train_mb"))
         assert test is not None and seconds is not None  # noqa: PT018
         first = summaries[0]
@@ -209,10 +310,13 @@ def _rows(folders: dict[str, list[Path]], folds: int | None) -> list[Row]:
                 by_seed=by_seed((s["seed"], s["test_top1"]) for s in summaries),
                 val_top1=column(summaries, "val_top1"),
                 train_seconds=seconds,
-                inference=timings[name],
+                inference=summarised(taken[name]),
                 kept=first["kept_bytes"],
                 peak=None if peak is None else peak.mean,
                 folders=tuple(paths),
+                rounds=tuple(taken[name]),
+                epochs=tuple(record["seconds"] for run in found for record in run.history()),
+                disturbed=any(map(disturbed, summaries)),
             )
         )
-    return rows
+    return rows, timing

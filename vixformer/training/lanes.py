@@ -59,6 +59,8 @@ class Lanes:
             self.threads = torch.get_num_threads()
         self.longest = 0.0
         """Seconds that a training took, of those that are over."""
+        self.took: dict[str, float] = {}
+        """The same, by label."""
         self.running: list[_Lane] = []
         self.events: queue.Queue[tuple[_Lane, str]] = queue.Queue()
         self.interrupt = Interrupt(waits=False)
@@ -82,7 +84,7 @@ class Lanes:
         if self.count == 1:
             began = time.perf_counter()
             train(recipe, folder, resume=resume, observer=observer)
-            self._took(began)
+            self._took(label, began)
             return
         self.wait(self.count - 1)
         process = subprocess.Popen(
@@ -123,15 +125,16 @@ class Lanes:
         elif lane.process.wait() == 0:
             self.running.remove(lane)
             lane.observer.ends()
-            self._took(lane.began)
+            self._took(lane.label, lane.began)
         else:
             raise ValueError(
                 f"the process that trained {lane.label} ended with {lane.process.returncode}"
                 + (", maybe for want of memory: fewer --jobs need less of it" if lane.process.returncode == -9 else "")
             )
 
-    def _took(self, began: float) -> None:
-        self.longest = max(self.longest, time.perf_counter() - began)
+    def _took(self, label: str, began: float) -> None:
+        self.took[label] = time.perf_counter() - began
+        self.longest = max(self.longest, self.took[label])
 
 
 class _Telling(Observer):

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from vixformer.jsonfile import parse_json
 from vixformer.writing import remove_parts
 
 LOCK = ".lock"
@@ -74,7 +75,7 @@ def _lock(descriptor: int) -> None:
 
 def _owner(file: BinaryIO) -> str:
     try:
-        owner = json.loads(file.read())
+        owner = parse_json(file.read(4096), "the lock")
         return f"process {owner['pid']} on {owner['host']} has been training there since {owner['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # it has not written this yet
         return "another process is training there"

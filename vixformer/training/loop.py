@@ -24,6 +24,7 @@ from vixformer.data.loader import Loader
 from vixformer.data.preprocess import Preprocessing
 from vixformer.measure import footprint
 from vixformer.measure.accuracy import Scores, evaluate
+from vixformer.measure.load import Sample
 from vixformer.measure.machine import machine
 from vixformer.results.files import write_json, write_text
 from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
@@ -187,10 +188,12 @@ class _Run:
         return replace(begun, model=begun.model.to(self.device))
 
     def finish(self) -> Result:
+        sample = Sample()
         with self.interrupt:
             self._all_epochs()
         if self.group.any(self.interrupt.asked):  # while the last epoch was validated: it is saved
             raise KeyboardInterrupt
+        self.others = sample.since().others if self.group.alone else None  # processes of a group would count each other
         self.state.model = self._plain()
         group, self.group = self.group, Alone()  # the first process measures, the others wait
         self.forward = None  # it holds on to the group, whose threads would otherwise end with it: under a lock that they may wait for
@@ -320,7 +323,7 @@ class _Run:
         best = self._best_epoch() + 1
         chosen = history[best - 1] if best else self._beginning()
         summary = summarise(self.recipe, self.parts, state, scores, {"best_epoch": best, **chosen})
-        summary |= {"test_seconds": test_seconds, **self._costs(), "machine": machine(self.device)}
+        summary |= {"test_seconds": test_seconds, **self._costs(), "machine": machine(self.device), "train_others": self.others}
         if self.folder is not None:
             write_json(self.folder / SUMMARY, summary)
         for logger in self.loggers:

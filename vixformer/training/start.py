@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vixformer.backbones.base import BEST, Backbone, from_pretrained, mechanism_of
 from vixformer.config import GIVEN, Recipe
-from vixformer.conversion.distill import distill
+from vixformer.conversion.distill import distill, seconds_taught
 from vixformer.conversion.swap import check, configurations, swap
 from vixformer.data.loader import Loader
 from vixformer.recipes import RECIPES, load_recipe, unknown_recipe
@@ -100,8 +100,9 @@ def start(
         lessons = partial(lesson, train, recipe.train.seed)
         errors = distill(model, given, lessons, steps=steps, watch=lambda step, error: watch(step + 1, steps, error), keep=keep)
         if errors:  # exact attention has nothing to learn from itself
+            seconds = max(time.perf_counter() - began, seconds_taught(keep))  # a part of it may have been taught before
             stages.append(
-                {"stage": "distilled", "seconds": time.perf_counter() - began, "steps": steps, "first_error": errors[0],
+                {"stage": "distilled", "seconds": seconds, "steps": steps, "first_error": errors[0],
                  "last_error": errors[-1], **judge(model)}
             )  # fmt: skip
     facts = {"parent": recipe.train.weights, "layers": [asdict(layer) for layer in report.layers], "warnings": report.warnings}

@@ -1,0 +1,36 @@
+"""The table of `make demo` in README.md, with nothing else running: `python -m benchmarks.demo --write README.md`, three minutes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.page import alone, put
+from vixformer import list_recipes, load_recipe
+from vixformer.terminal import comparison, markdown
+from vixformer.training.compare import compare
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--recipes", default="quick/*")
+    parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
+    options = parser.parse_args()
+    recipes = {name: load_recipe(name) for name in list_recipes(options.recipes)}
+    with alone(publishes=options.write is not None), tempfile.TemporaryDirectory() as runs:
+        found = compare(recipes, Path(runs), tell=lambda text: print(text, file=sys.stderr))
+        disturbed = [row.name for row in found.rows if row.disturbed]
+        columns, cells, notes = comparison(found)
+        table = markdown(columns, [[cell.removeprefix("quick/") for cell in row] for row in cells])
+        print(table, *notes, sep="\n")
+    if options.write and disturbed:
+        print(f"other work was running while {', '.join(disturbed)} trained: nothing was published", file=sys.stderr)
+        raise SystemExit(2)
+    if options.write:
+        put(options.write, "demo", table.rstrip())
+
+
+if __name__ == "__main__":
+    main()
