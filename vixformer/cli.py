@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from vixformer.notes import printed_notes
 from vixformer.registry import pick
 from vixformer.version import __version__
 
@@ -101,6 +102,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = list(sys.argv[1:] if argv is None else argv)
     if os.environ.get("RANK", "0") != "0":  # of several processes one speaks
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    with printed_notes():
+        _run(args)
+
+
+def _run(args: list[str]) -> None:
     try:
         if not args or args[0] in ("-h", "--help", "help"):
             _help()

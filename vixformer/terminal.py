@@ -144,7 +144,7 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
         "train s": lambda r: f"{r.train_seconds.mean:.0f}",
         "inference ms": lambda r: f"{r.inference.min:.1f}",
         "memory, MiB": lambda r: "" if r.peak is None else f"{r.peak:.0f}",
-        "kept, MiB": lambda r: f"{r.kept / 2**20:.2f}",
+        "kept, MiB": lambda r: "" if r.kept is None else f"{r.kept / 2**20:.2f}",
         "x train": lambda r: f"{r.train_seconds.mean / exact.train_seconds.mean:.2f}",
         "x inference": lambda r: f"{r.inference.min / exact.inference.min:.2f}",
         "x memory": lambda r: "" if r.peak is None or exact.peak is None else f"{r.peak / exact.peak:.2f}",

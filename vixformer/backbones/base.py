@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from vixformer.attention.base import Core, Grid
 from vixformer.attention.layout import parse, print_layers
 from vixformer.attention.projection import Attention, Mixing
 from vixformer.blocks.pooling import Pooling
-from vixformer.registry import Configured, checked
+from vixformer.registry import Configured, Named, checked, is_foreign
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Sizes = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
@@ -31,6 +32,8 @@ NO_ATTENTION = "none"
 """What a backbone without attention says where others have a layout."""
 CONFIG_FILE, WEIGHTS_FILE, BEST = "config.json", "model.safetensors", "best"
 """`BEST` is the folder of a run that its model is in."""
+IMPORTS = "imports"
+"""In a configuration: the modules of other people that define parts of the model. Nothing is imported because of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +164,8 @@ class Backbone(nn.Module, Configured, family="model"):
         folder.mkdir(parents=True, exist_ok=True)
         values = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
         values["attention"] = self.attention_expression()
+        if needed := sorted({type(m).__module__ for m in self.modules() if isinstance(m, Named) and is_foreign(type(m))}):
+            values[IMPORTS] = needed
         weights, config = folder / (WEIGHTS_FILE + ".part"), folder / (CONFIG_FILE + ".part")
         try:
             save_model(self, str(weights))
@@ -191,10 +196,21 @@ def from_pretrained(folder: str | Path) -> Backbone:
         hash(name)
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise ValueError(f"{folder / CONFIG_FILE} is not a model's configuration as save_pretrained writes it: {error!r}") from None
-    backbone = Backbone.member(name)
-    model = backbone(checked(backbone.Config, values, str(folder / CONFIG_FILE)))
+    needed = values.pop(IMPORTS, [])
+    try:
+        backbone = Backbone.member(name)
+        model = backbone(checked(backbone.Config, values, str(folder / CONFIG_FILE)))
+    except ValueError as error:
+        raise ValueError(f"{error}{_what_to_import(needed)}") from None
     _load_weights(model, folder / WEIGHTS_FILE)
     return model.eval()
+
+
+def _what_to_import(modules: Any) -> str:
+    absent = [str(name) for name in modules if name == "__main__" or name not in sys.modules] if isinstance(modules, list) else []
+    if "__main__" in absent:
+        return "; the script or notebook that saved the model defined it: define it first"
+    return f"; import {', '.join(absent)} first, which the model was made with" if absent else ""
 
 
 def _load_weights(model: nn.Module, path: Path) -> None:

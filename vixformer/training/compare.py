@@ -46,7 +46,7 @@ class Row:
     train_seconds: Spread
     inference: Timing
     """Of a batch of 64, all models in turn."""
-    kept: int
+    kept: int | None
     """Bytes for backward, an image."""
     peak: float | None
     """MiB in training, where it was measured."""
@@ -197,7 +197,7 @@ def _rows(folders: dict[str, list[Path]], folds: int | None) -> list[Row]:
                 val_top1=column(summaries, "val_top1"),
                 train_seconds=seconds,
                 inference=timings[name],
-                kept=first["kept_bytes"],
+                kept=first.get("kept_bytes"),
                 peak=None if peak is None else peak.mean,
                 folders=tuple(paths),
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import queue
@@ -13,11 +14,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 
 from vixformer.config import Recipe, recipe_from_dict
+from vixformer.registry import complaint, foreign, import_foreign
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer
@@ -94,7 +96,7 @@ class Lanes:
         )
         lane = _Lane(process, label, observer, time.perf_counter())
         self.running.append(lane)
-        threading.Thread(target=self._listen, args=(lane, recipe.to_json()), daemon=True).start()
+        threading.Thread(target=self._listen, args=(lane, json.dumps({"recipe": recipe.to_dict(), "foreign": foreign()})), daemon=True).start()
 
     def wait(self, at_most: int = 0) -> None:
         """Until no more than so many are running."""
@@ -104,11 +106,11 @@ class Lanes:
             if self.interrupt.asked:
                 raise KeyboardInterrupt
 
-    def _listen(self, lane: _Lane, recipe: str) -> None:
+    def _listen(self, lane: _Lane, job: str) -> None:
         assert lane.process.stdin is not None and lane.process.stdout is not None  # noqa: PT018
         with lane.process.stdin as given, lane.process.stdout as said:
             try:
-                given.write(recipe)
+                given.write(job)
                 given.close()
             except BrokenPipeError:  # it ended before it began, and its last line says why
                 pass
@@ -154,17 +156,28 @@ class _Telling(Observer):
 
 
 def _tell(**event: Any) -> None:
-    print(json.dumps(event), flush=True)
+    print(json.dumps(event), file=_told(), flush=True)
+
+
+@functools.cache
+def _told() -> TextIO:
+    """Standard output, which is ours alone from now on: what a model prints goes to standard error."""
+    told = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return told
 
 
 def main() -> None:
-    """One training: its folder and whether to go on with it as arguments, its recipe on standard input."""
+    """One training: its folder and whether to go on with it as arguments, its recipe and what to import on standard input."""
+    _told()
     folder, how = sys.argv[1:]
+    job = json.load(sys.stdin)
     try:
-        recipe = recipe_from_dict(json.load(sys.stdin), "the recipe")
+        import_foreign(job["foreign"])
+        recipe = recipe_from_dict(job["recipe"], "the recipe")
         train(recipe, folder, resume=how == "resume", observer=_Telling())
-    except ValueError as error:
-        _tell(error=str(error))
+    except (ValueError, ImportError) as error:
+        _tell(error=complaint(error, job["foreign"]))
     except KeyboardInterrupt:
         sys.exit(130)
 
