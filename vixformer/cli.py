@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from vixformer.notes import printed_notes
+from vixformer.notes import printed_notes, want_of_memory
 from vixformer.registry import pick
 from vixformer.version import __version__
 
@@ -128,6 +128,11 @@ def _run(args: list[str]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
         print(f"vix: {error}", file=sys.stderr)
+        sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if (sentence := want_of_memory(error)) is None:
+            raise
+        print(f"vix: {sentence}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("vix: interrupted", file=sys.stderr)

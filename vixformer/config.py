@@ -20,6 +20,8 @@ from vixformer.models import model_config
 from vixformer.registry import checked, unknown
 
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+"""As much as numpy takes."""
 PartShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -38,7 +40,7 @@ class Data:
     folds: Annotated[int, Field(ge=2)] | None = None
     """Stratified folds instead of val_fraction; `fold` says which one validates."""
     fold: NonNegativeInt = 0
-    split_seed: NonNegativeInt = 0
+    split_seed: Seed = 0
     resize: PositiveInt | None = None
     """Bring images to this side before anything else."""
     crop: NonNegativeInt = 0
@@ -79,7 +81,7 @@ class Train:
     epochs: NonNegativeInt = 10
     """0 measures what `weights` gave."""
     batch_size: PositiveInt = 128
-    seed: NonNegativeInt = 0
+    seed: Seed = 0
     optimizer: Literal["adam", "adamw", "sgd"] = "adamw"
     lr: PositiveFloat = 1e-3
     weight_decay: NonNegativeFloat = 1e-4

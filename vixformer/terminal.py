@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import io
 import re
 import shutil
@@ -38,8 +39,8 @@ class Nothing:
     pass
 
 
-def read(config: type[Any], args: Sequence[str], command: str, default: Any = None) -> Any:
-    """Flags made from a dataclass; whatever is wrong with them becomes one sentence."""
+def read(config: type[Any], args: Sequence[str], command: str, default: Any = None, own: Sequence[str] = ()) -> Any:
+    """Flags made from a dataclass; whatever is wrong with them becomes one sentence. `own` are other flags of the command."""
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
@@ -47,12 +48,20 @@ def read(config: type[Any], args: Sequence[str], command: str, default: Any = No
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
-        raise ValueError(f'{_sentence(complaint.getvalue())}; "vix {command} --help" lists the options') from None
+        flags = [f"--{name}" for name in (*own, *_names(default or config))]
+        raise ValueError(f'{_sentence(complaint.getvalue(), flags)}; "vix {command} --help" lists the options') from None
     return checked(config, {field.name: getattr(values, field.name) for field in dataclasses.fields(config)}, command)
 
 
-def _sentence(complaint: str) -> str:
-    """What tyro says in its box, between the first two rules, and the option it suggests."""
+def _names(values: Any, section: str = "") -> Iterator[str]:
+    for field in dataclasses.fields(values):
+        value = getattr(values, field.name, None)
+        name = section + field.name.replace("_", "-")
+        yield from _names(value, f"{name}.") if dataclasses.is_dataclass(value) else [name]
+
+
+def _sentence(complaint: str, flags: Sequence[str]) -> str:
+    """What tyro says in its box, between the first two rules, and the option that was meant."""
     lines = [line.strip("│| ") for line in complaint.splitlines()]
     rules = [i for i, line in enumerate(lines) if re.search("[─-]{5,}", line)]
     first = " ".join(" ".join(lines[rules[0] + 1 : rules[1]]).split())
@@ -62,8 +71,21 @@ def _sentence(complaint: str) -> str:
         return f"{flag} must be {_in_words(forms)}, not {given.replace(chr(39), '').replace(',', '')}"
     first = re.sub(r": invalid literal for int\(\) with base 10: (.*)", r" must be a whole number, not \1", first)
     first = re.sub(r": could not convert string to float: (.*)", r" must be a number, not \1", first)
-    near = re.search(r"Perhaps you meant:\s+(--[\w.-]+)", " ".join(lines))
-    return first[:1].lower() + first[1:] + (f"; did you mean {near[1]}?" if near else "")
+    wrong = re.match(r"Unrecognized options: (--[^\s,=]+)", first)
+    near = _meant(wrong[1], flags) if wrong else None
+    return first[:1].lower() + first[1:] + (f"; did you mean {near}?" if near else "")
+
+
+def _meant(word: str, flags: Sequence[str]) -> str | None:
+    """--seed is --seeds, or else --train.seed, and not --data.split-seed: the last part counts, a flag of the command before those of its
+    sections. Only then what is spelled alike."""
+    last = {flag: flag.lstrip("-").rpartition(".")[2] for flag in flags}
+    typed = word.lstrip("-").rpartition(".")[2]
+    same = [flag for flag in flags if last[flag].startswith(typed) or typed.startswith(last[flag])]
+    if same:
+        return min(same, key=lambda flag: (flag.count("."), last[flag] != typed, len(flag)))
+    near = difflib.get_close_matches(word, flags, n=1, cutoff=0.7)
+    return near[0] if near else next((f for f in flags if difflib.get_close_matches(typed, [last[f]], cutoff=0.7)), None)
 
 
 def _in_words(forms: str) -> str:

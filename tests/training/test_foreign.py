@@ -41,7 +41,7 @@ def test_it_is_measured_and_found_again(own: Path, tmp_path: Path) -> None:
     assert summary["peak_train_mb"] > 0
     assert from_pretrained(tmp_path / "run").attention_expression() == "mean(gain=2.0)"
     _forget()
-    with pytest.raises(ValueError, match='unknown attention "mean".*; import mymean first, which the model was made with'):
+    with pytest.raises(ValueError, match=r'unknown attention "mean".*; import mymean first, which the model was made with'):
         from_pretrained(tmp_path / "run")
 
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from vixformer.results.runs import Run
 
 
-def asked_recipe(name: str, options: Sequence[str], command: str) -> Recipe:
-    """A recipe by its name, with the flags that override parts of it."""
+def asked_recipe(name: str, options: Sequence[str], command: str, own: Sequence[str] = ()) -> Recipe:
+    """A recipe by its name, with the flags that override parts of it; `own` are the other flags of the command."""
     from vixformer.recipes import load_recipe
 
-    recipe = changed(load_recipe(name), options, f"{command} {name}")
+    recipe = changed(load_recipe(name), options, f"{command} {name}", own)
     _warn_of_emulation(recipe)
     return recipe
 
@@ -35,13 +35,13 @@ def _warn_of_emulation(recipe: Recipe) -> None:
         )
 
 
-def changed(recipe: Recipe, options: Sequence[str], command: str) -> Recipe:
+def changed(recipe: Recipe, options: Sequence[str], command: str, own: Sequence[str] = ()) -> Recipe:
     """A recipe with the flags that override parts of it."""
     if not options:
         return recipe
     from vixformer.config import Recipe, recipe_from_dict
 
-    return recipe_from_dict(read(Recipe, options, command, default=recipe).to_dict(), command.partition(" ")[2])
+    return recipe_from_dict(read(Recipe, options, command, recipe, own).to_dict(), command.partition(" ")[2])
 
 
 def finished_run(recipe: Recipe, name: str, out: Path, prepare: Callable[[Path], None] = lambda _: None) -> Run:

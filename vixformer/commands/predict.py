@@ -80,14 +80,14 @@ def predict(args: Sequence[str]) -> None:
 
 
 def _files(words: Sequence[str]) -> Iterator[tuple[str, Path | bytes]]:
-    from vixformer.data.folder import ENDINGS
+    from vixformer.data.folder import ENDINGS, list_images
 
     for word in words:
         path = Path(word)
         if word == "-":
             yield "-", sys.stdin.buffer.read()
         elif path.is_dir():
-            found = sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file())
+            found = list_images(path.rglob("*"))
             if not found:
                 raise ValueError(f"{path} has no images in it ({', '.join(sorted(ENDINGS))})")
             yield from ((str(file), file) for file in found)

@@ -42,7 +42,7 @@ def search_command(args: Sequence[str]) -> None:
     name, *options = words
     if given["epochs"] is not None:
         options += ["--train.epochs", given["epochs"]]
-    recipe = asked_recipe(name, options, "search")
+    recipe = asked_recipe(name, options, "search", names)
     plan = Plan(
         name=given["study"] or f"{name}-{given['sampler'] or 'tpe'}",
         recipe=replace(recipe, train=replace(recipe.train, track_test=False)),

@@ -96,7 +96,8 @@ class Lanes:
         )
         lane = _Lane(process, label, observer, time.perf_counter())
         self.running.append(lane)
-        threading.Thread(target=self._listen, args=(lane, json.dumps({"recipe": recipe.to_dict(), "foreign": foreign()})), daemon=True).start()
+        job = json.dumps({"recipe": recipe.to_dict(), "foreign": foreign()})
+        threading.Thread(target=self._listen, args=(lane, job), daemon=True).start()
 
     def wait(self, at_most: int = 0) -> None:
         """Until no more than so many are running."""
