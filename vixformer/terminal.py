@@ -69,6 +69,10 @@ def _sentence(complaint: str, flags: Sequence[str]) -> str:
     if union := re.match(r"(--\S+): no type matching (.*) could be instantiated from \[(.*?)\]\.", first):
         flag, forms, given = union.groups()
         return f"{flag} must be {_in_words(forms)}, not {given.replace(chr(39), '').replace(',', '')}"
+    if choice := re.match(r"[Ii]nvalid choice '(.*)' for argument '(\S+)'\. Expected one of \((.*?),?\)", first):
+        given, flag, choices = choice.groups()
+        return f"{flag} must be {' or '.join(choices.replace(chr(39), '').split(', '))}, not {given}"
+    first = re.sub(r": Could not find valid parse for arguments: \[(.*)\]", r" does not take \1", first)
     first = re.sub(r": invalid literal for int\(\) with base 10: (.*)", r" must be a whole number, not \1", first)
     first = re.sub(r": could not convert string to float: (.*)", r" must be a number, not \1", first)
     wrong = re.match(r"Unrecognized options: (--[^\s,=]+)", first)
@@ -91,6 +95,7 @@ def _meant(word: str, flags: Sequence[str]) -> str | None:
 def _in_words(forms: str) -> str:
     """tyro's {None}|INT|{INT INT}, for people."""
     words = {"INT": "a whole number", "FLOAT": "a number", "{None}": "None", "{INT INT}": "two whole numbers", "STR": "a word"}
+    words |= {"{[FLOAT [FLOAT ...]]}": "several numbers", "{[INT [INT ...]]}": "several whole numbers"}
     return " or ".join(words.get(form, form) for form in forms.split("|"))
 
 

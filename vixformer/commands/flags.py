@@ -64,17 +64,16 @@ def finished_run(recipe: Recipe, name: str, out: Path, prepare: Callable[[Path],
 def take(words: list[str], flag: str) -> str | None:
     """Take `flag VALUE`, or `flag=VALUE`, out of the words."""
     for i, word in enumerate(words):
-        if word.startswith(f"{flag}="):
-            del words[i]
-            return word.removeprefix(f"{flag}=")
-    if flag not in words:
-        return None
-    at = words.index(flag)
-    if at + 1 >= len(words):
-        raise ValueError(f"{flag} needs a value")
-    value = words[at + 1]
-    del words[at : at + 2]
-    return value
+        name, equals, value = word.partition("=")
+        if name == flag:
+            value = value if equals else next(iter(words[i + 1 :]), "")
+            if not value or value.startswith("--"):
+                raise ValueError(f"{flag} needs a value")
+            del words[i : i + (1 if equals else 2)]
+            if any(other.partition("=")[0] == flag for other in words):
+                raise ValueError(f"{flag} is given twice: give it once")
+            return value
+    return None
 
 
 def split_flags(args: Sequence[str], switches: Sequence[str] = ()) -> tuple[list[str], list[str]]:

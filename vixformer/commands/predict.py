@@ -36,6 +36,8 @@ def predict(args: Sequence[str]) -> None:
     options: Options = read(Options, flags, "predict")
     if len(words) < 2:
         raise ValueError('which model, and which images? write "vix predict runs/RUN picture.jpg"')
+    if "" in words:
+        raise ValueError("the name of a model or an image is empty: write \".\" for the folder you are in")
     from PIL import ImageOps
 
     from vixformer.report.maps import has_map
@@ -57,6 +59,8 @@ def predict(args: Sequence[str]) -> None:
                 picture = _open(name, source, predictor.preprocessing.channels)
                 pictures.append((name, ImageOps.invert(picture) if options.invert else picture))
             except (ValueError, OSError) as error:
+                if len(files) == 1:
+                    raise
                 broken += 1
                 print(f"vix: {error}", file=sys.stderr)
         if not pictures:
@@ -72,7 +76,8 @@ def predict(args: Sequence[str]) -> None:
     if rows:
         table(("image", *(f"{i + 1}." for i in range(len(rows[0]) - 1))), rows)
     seconds = time.perf_counter() - began
-    print(f"{counted(seen, 'image')} in {seconds:.1f} s, {seen / max(seconds, 1e-9):.0f} a second", file=sys.stderr)
+    if seen:
+        print(f"{counted(seen, 'image')} in {seconds:.1f} s, {seen / max(seconds, 1e-9):.0f} a second", file=sys.stderr)
     if options.attention_map is not None and seen:
         say(f"attention maps are in {options.attention_map}")
     if broken:
