@@ -227,6 +227,8 @@ def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         (["compare", "quick/exact", "--train.lr", "fast"], "--train.lr must be a number, not 'fast'"),
         (["train", "quick/exact", "--train.loggers", "paper"], "paper"),
         (["runs", "/nowhere"], "/nowhere has no runs"),
+        (["search", "quick/exact", "--space", "train.lr=1e-4..1e-2", "--seed", str(2**32)], "--seed must be a whole number of at most"),
+        (["search", "quick/exact", "--space", "train.lr=1..2", "--trials", "1", "--out", __file__], "test_cli.py is a file, and --out"),
         (["runs", "a", "b"], "vix runs takes one folder, not a b"),
         (["runs", "--out"], "vix runs takes one folder, not --out"),
         (["predict", "a", ""], "the name of a model or an image is empty"),

@@ -97,9 +97,11 @@ def make_folder(path: Path, flag: str) -> None:
         raise ValueError(f"cannot make the folder {path} for {flag}: {error.strerror}") from None
 
 
-def whole(text: str, flag: str, least: int = 1) -> int:
-    if not text.isdigit() or int(text) < least:
+def whole(text: str, flag: str, least: int = 1, most: int = 2**32 - 1) -> int:
+    if not text.isdecimal() or int(text) < least:
         raise ValueError(f"{flag} must be a whole number of at least {least}, not {text}")
+    if int(text) > most:
+        raise ValueError(f"{flag} must be a whole number of at most {most}, not {text}")
     return int(text)
 
 

@@ -148,7 +148,7 @@ def runs(args: Sequence[str]) -> None:
     from vixformer.results.runs import RECIPE, list_runs
 
     if len(args) > 1 or any(not arg or arg.startswith("-") for arg in args):
-        raise ValueError(f'vix runs takes one folder, not {" ".join(args) or "an empty name"}, and no options')
+        raise ValueError(f"vix runs takes one folder, not {' '.join(args) or 'an empty name'}, and no options")
     folder = Path(args[0] if args else "runs")
     found = list_runs(folder)
     if not found and (folder / RECIPE).exists():

@@ -37,7 +37,7 @@ def predict(args: Sequence[str]) -> None:
     if len(words) < 2:
         raise ValueError('which model, and which images? write "vix predict runs/RUN picture.jpg"')
     if "" in words:
-        raise ValueError("the name of a model or an image is empty: write \".\" for the folder you are in")
+        raise ValueError('the name of a model or an image is empty: write "." for the folder you are in')
     from PIL import ImageOps
 
     from vixformer.report.maps import has_map

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vixformer.commands.flags import asked_recipe, choice, take, whole
+from vixformer.commands.flags import asked_recipe, choice, make_folder, take, whole
 from vixformer.config import Recipe
 from vixformer.search.study import METRICS, Found, Plan, Spectator, Standing, described, search
 from vixformer.terminal import StatusLine, say, table
@@ -57,6 +57,7 @@ def search_command(args: Sequence[str]) -> None:
     )
     beat = None if given["heartbeat"] is None else whole(given["heartbeat"], "--heartbeat")
     out = Path(given["out"] or "runs/search")
+    make_folder(out, "--out")
     with Progress() as watch:
         found = search(plan, out, given["storage"], beat, watch)
     _show(plan, found)

@@ -29,7 +29,8 @@ def load_parts(recipe: Recipe, device: torch.device) -> Parts:
     source = data.source()
     everything, test = source.read("train"), source.read("test")
     if len(everything.classes) < 2:
-        raise ValueError(f"{data.name} has only the class {everything.classes[0]}, so that every answer would be right: give it two or more")
+        only = everything.classes[0]
+        raise ValueError(f"{data.name} has only the class {only}, so that every answer would be right: give it two or more")
     everything = everything.take(split.fraction(everything.labels, data.fraction, data.split_seed))
     test = test.take(split.fraction(test.labels, data.test_fraction, data.split_seed, "data.test_fraction"))
     if data.folds is not None:
