@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from vixformer.notes import printed_notes, want_of_memory
 from vixformer.registry import pick
 from vixformer.version import __version__
 
@@ -105,6 +106,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = list(sys.argv[1:] if argv is None else argv)
     if os.environ.get("RANK", "0") != "0":  # of several processes one speaks
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    with printed_notes():
+        _run(args)
+
+
+def _run(args: list[str]) -> None:
     try:
         if not args or args[0] in ("-h", "--help", "help"):
             _help()
@@ -128,6 +134,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
         print(f"vix: {error}", file=sys.stderr)
+        sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if (sentence := want_of_memory(error)) is None:
+            raise
+        print(f"vix: {sentence}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("vix: interrupted", file=sys.stderr)

@@ -24,6 +24,8 @@ from vixformer.room import MOST_PIXELS
 WEIGHTS_SHARE = 0.25
 """Of the memory: training needs as much again for gradients, and twice for the moments of the optimizer."""
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+"""As much as numpy takes."""
 PartShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -42,7 +44,7 @@ class Data:
     folds: Annotated[int, Field(ge=2)] | None = None
     """Stratified folds instead of val_fraction; `fold` says which one validates."""
     fold: NonNegativeInt = 0
-    split_seed: NonNegativeInt = 0
+    split_seed: Seed = 0
     resize: PositiveInt | None = None
     """Bring images to this side before anything else."""
     crop: NonNegativeInt = 0
@@ -86,7 +88,7 @@ class Train:
     epochs: NonNegativeInt = 10
     """0 measures what `weights` gave."""
     batch_size: PositiveInt = 128
-    seed: NonNegativeInt = 0
+    seed: Seed = 0
     optimizer: Literal["adam", "adamw", "sgd"] = "adamw"
     lr: PositiveFloat = 1e-3
     weight_decay: NonNegativeFloat = 1e-4

@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import importlib
+import importlib.util
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
@@ -19,6 +22,7 @@ LARGEST = 2**53
 class Named:
     """Classes known by a word: `class Stem(Named, family="stem")` opens a family, `class Conv(Stem, name="conv")` joins it."""
 
+    families: ClassVar[list[type[Named]]] = []
     family: ClassVar[str]
     members: ClassVar[dict[str, type]]
     name: ClassVar[str]
@@ -27,6 +31,7 @@ class Named:
         super().__init_subclass__(**kwargs)
         if family is not None:
             cls.family, cls.members = family, {}
+            Named.families.append(cls)
         if name is not None:
             if name in cls.members:
                 raise ValueError(
@@ -57,6 +62,48 @@ class Configured(Named):
                 place = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.Config"}  # where pickle will look for it
                 cls.Config = dataclasses.dataclass(frozen=True, kw_only=True)(type("Config", (cls.Config,), place))
             cls.Config.owner = cls  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def is_foreign(cls: type) -> bool:
+    """Whether a class was defined outside of this package."""
+    return cls.__module__.partition(".")[0] != __package__
+
+
+def foreign() -> dict[str, Any]:
+    """The modules of other people whose classes joined a family, and where they are: what a helper process needs to know the same names.
+    It cannot import those of a script or a notebook, whose names are beside them."""
+    members: list[Any] = [cls for family in Named.families for cls in family.members.values() if is_foreign(cls)]
+    scripts = ("__main__", "__mp_main__")
+    modules = sorted({cls.__module__ for cls in members}.difference(scripts))
+    return {
+        "path": sys.path,
+        "modules": {name: getattr(sys.modules.get(name), "__file__", None) for name in modules},
+        "script": sorted(cls.name for cls in members if cls.__module__ in scripts),
+    }
+
+
+def import_foreign(found: Mapping[str, Any]) -> None:
+    """In the helper process: what `foreign` found."""
+    sys.path[:] = found["path"]
+    for name, file in found["modules"].items():
+        if name in sys.modules:
+            continue
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:  # loaded by its file alone
+            spec = importlib.util.spec_from_file_location(name, file) if file else None
+            if spec is None or spec.loader is None:
+                raise
+            sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])
+
+
+def complaint(error: BaseException, found: Mapping[str, Any]) -> str:
+    """Of the helper process, in one sentence."""
+    if found["script"] and str(error).startswith("unknown "):
+        names = ", ".join(found["script"])
+        return f"another process cannot import {names} from a script or a notebook: move the class to a file of its own and import that"
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 def pick(choices: Mapping[str, T], word: str, what: str) -> T:

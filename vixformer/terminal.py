@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import io
 import re
 import shutil
@@ -40,8 +41,8 @@ class Nothing:
     pass
 
 
-def read(config: type[Any], args: Sequence[str], command: str, default: Any = None) -> Any:
-    """Flags made from a dataclass; whatever is wrong with them becomes one sentence."""
+def read(config: type[Any], args: Sequence[str], command: str, default: Any = None, own: Sequence[str] = ()) -> Any:
+    """Flags made from a dataclass; whatever is wrong with them becomes one sentence. `own` are other flags of the command."""
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
@@ -49,12 +50,20 @@ def read(config: type[Any], args: Sequence[str], command: str, default: Any = No
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
-        raise ValueError(f'{_sentence(complaint.getvalue())}; "vix {command} --help" lists the options') from None
+        flags = [f"--{name}" for name in (*own, *_names(default or config))]
+        raise ValueError(f'{_sentence(complaint.getvalue(), flags)}; "vix {command} --help" lists the options') from None
     return checked(config, {field.name: getattr(values, field.name) for field in dataclasses.fields(config)}, command)
 
 
-def _sentence(complaint: str) -> str:
-    """What tyro says in its box, between the first two rules, and the option it suggests."""
+def _names(values: Any, section: str = "") -> Iterator[str]:
+    for field in dataclasses.fields(values):
+        value = getattr(values, field.name, None)
+        name = section + field.name.replace("_", "-")
+        yield from _names(value, f"{name}.") if dataclasses.is_dataclass(value) else [name]
+
+
+def _sentence(complaint: str, flags: Sequence[str]) -> str:
+    """What tyro says in its box, between the first two rules, and the option that was meant."""
     lines = [line.strip("│| ") for line in complaint.splitlines()]
     rules = [i for i, line in enumerate(lines) if re.search("[─-]{5,}", line)]
     first = " ".join(" ".join(lines[rules[0] + 1 : rules[1]]).split())
@@ -62,15 +71,33 @@ def _sentence(complaint: str) -> str:
     if union := re.match(r"(--\S+): no type matching (.*) could be instantiated from \[(.*?)\]\.", first):
         flag, forms, given = union.groups()
         return f"{flag} must be {_in_words(forms)}, not {given.replace(chr(39), '').replace(',', '')}"
+    if choice := re.match(r"[Ii]nvalid choice '(.*)' for argument '(\S+)'\. Expected one of \((.*?),?\)", first):
+        given, flag, choices = choice.groups()
+        return f"{flag} must be {' or '.join(choices.replace(chr(39), '').split(', '))}, not {given}"
+    first = re.sub(r": Could not find valid parse for arguments: \[(.*)\]", r" does not take \1", first)
     first = re.sub(r": invalid literal for int\(\) with base 10: (.*)", r" must be a whole number, not \1", first)
     first = re.sub(r": could not convert string to float: (.*)", r" must be a number, not \1", first)
-    near = re.search(r"Perhaps you meant:\s+(--[\w.-]+)", " ".join(lines))
-    return first[:1].lower() + first[1:] + (f"; did you mean {near[1]}?" if near else "")
+    wrong = re.match(r"Unrecognized options: (--[^\s,=]+)", first)
+    near = _meant(wrong[1], flags) if wrong else None
+    return first[:1].lower() + first[1:] + (f"; did you mean {near}?" if near else "")
+
+
+def _meant(word: str, flags: Sequence[str]) -> str | None:
+    """--seed is --seeds, or else --train.seed, and not --data.split-seed: the last part counts, a flag of the command before those of its
+    sections. Only then what is spelled alike."""
+    last = {flag: flag.lstrip("-").rpartition(".")[2] for flag in flags}
+    typed = word.lstrip("-").rpartition(".")[2]
+    same = [flag for flag in flags if last[flag].startswith(typed) or typed.startswith(last[flag])]
+    if same:
+        return min(same, key=lambda flag: (flag.count("."), last[flag] != typed, len(flag)))
+    near = difflib.get_close_matches(word, flags, n=1, cutoff=0.7)
+    return near[0] if near else next((f for f in flags if difflib.get_close_matches(typed, [last[f]], cutoff=0.7)), None)
 
 
 def _in_words(forms: str) -> str:
     """tyro's {None}|INT|{INT INT}, for people."""
     words = {"INT": "a whole number", "FLOAT": "a number", "{None}": "None", "{INT INT}": "two whole numbers", "STR": "a word"}
+    words |= {"{[FLOAT [FLOAT ...]]}": "several numbers", "{[INT [INT ...]]}": "several whole numbers"}
     return " or ".join(words.get(form, form) for form in forms.split("|"))
 
 
@@ -157,7 +184,7 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
         "train s": lambda r: f"{r.train_seconds.mean:.0f}",
         "inference ms": lambda r: f"{r.inference.min:.1f}",
         "memory, MiB": lambda r: "" if r.peak is None else f"{r.peak:.0f}",
-        "kept, MiB": lambda r: f"{r.kept / 2**20:.2f}",
+        "kept, MiB": lambda r: "" if r.kept is None else f"{r.kept / 2**20:.2f}",
         "x train": times_training,
         "x inference": times_inference,
         "x memory": lambda r: "" if r.peak is None or exact.peak is None else f"{r.peak / exact.peak:.2f}",

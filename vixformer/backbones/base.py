@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from vixformer.attention.layout import MOST_LAYERS, parse, print_layers
 from vixformer.attention.projection import Attention, Mixing
 from vixformer.blocks.pooling import Pooling
 from vixformer.jsonfile import read_json
-from vixformer.registry import Configured, checked
+from vixformer.registry import Configured, Named, checked, is_foreign
 from vixformer.room import MOST_PIXELS, Room, memory
 from vixformer.writing import whole
 
@@ -36,6 +37,8 @@ NO_ATTENTION = "none"
 """What a backbone without attention says where others have a layout."""
 CONFIG_FILE, WEIGHTS_FILE, BEST = "config.json", "model.safetensors", "best"
 """`BEST` is the folder of a run that its model is in."""
+IMPORTS = "imports"
+"""In a configuration: the modules of other people that define parts of the model. Nothing is imported because of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +177,8 @@ class Backbone(nn.Module, Configured, family="model"):
         folder.mkdir(parents=True, exist_ok=True)
         values = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
         values["attention"] = self.attention_expression()
+        if needed := sorted({type(m).__module__ for m in self.modules() if isinstance(m, Named) and is_foreign(type(m))}):
+            values[IMPORTS] = needed
         try:
             with whole(folder / CONFIG_FILE) as config, whole(folder / WEIGHTS_FILE) as weights:  # both or neither
                 config.write_text(json.dumps({"model": self.name, **values}, indent=2) + "\n")
@@ -193,8 +198,13 @@ def from_pretrained(folder: str | Path) -> Backbone:
     if not (folder / CONFIG_FILE).exists():
         raise ValueError(f"{folder} has no model: give a run folder, a folder with {CONFIG_FILE} and its weights, or owner/name of the hub")
     name, values = read_config(folder)
-    backbone, weights = Backbone.member(name), folder / WEIGHTS_FILE
-    config, stored = checked(backbone.Config, values, str(folder / CONFIG_FILE)), _stored(weights)
+    needed, weights = values.pop(IMPORTS, []), folder / WEIGHTS_FILE
+    try:
+        backbone = Backbone.member(name)
+        config = checked(backbone.Config, values, str(folder / CONFIG_FILE))
+    except ValueError as error:
+        raise ValueError(f"{error}{_what_to_import(needed)}") from None
+    stored = _stored(weights)
     most = SPARE + 4 * 4 * sum(tensor.numel() for tensor in stored.values())
     with Room(most, f"{folder / CONFIG_FILE} describes a model far larger than the weights beside it: copy both again"):
         model = backbone(config)
@@ -221,6 +231,13 @@ def build(config: Any, share: float = 1.0) -> Any:
     )
     with Room(most, refusal):
         return config.owner(config)
+
+
+def _what_to_import(modules: Any) -> str:
+    absent = [str(name) for name in modules if name == "__main__" or name not in sys.modules] if isinstance(modules, list) else []
+    if "__main__" in absent:
+        return "; the script or notebook that saved the model defined it: define it first"
+    return f"; import {', '.join(absent)} first, which the model was made with" if absent else ""
 
 
 def _stored(path: Path) -> dict[str, Tensor]:

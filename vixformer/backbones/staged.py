@@ -59,7 +59,7 @@ class StagedConfig(BackboneConfig):
 
 
 def check_heads(name: str, dim: int, heads: int, head_dim: int | None) -> None:
-    if head_dim is None and dim % heads:
+    if head_dim is None and heads > 0 and dim % heads:  # what is no number of heads is refused by its type
         raise ValueError(f"num_heads must divide {name}: {heads} does not divide {dim}; choose another, or give head_dim")
 
 

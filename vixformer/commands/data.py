@@ -18,14 +18,20 @@ def data(args: Sequence[str]) -> None:
     word = words[0] if words else "list"
     if word not in ("list", "get", "check") or (word != "list" and len(words) < 2):
         raise ValueError('write "vix data list", "vix data get NAME" or "vix data check NAME"')
+    if word == "list" and len(words) > 1:
+        raise ValueError(f'"vix data list" takes no names, such as {words[1]}; write "vix data check {words[1]}"')
+    chosen = []
+    for name in words[1:]:
+        if name.startswith("-"):
+            raise ValueError(f"vix data takes no option {name}, only --root")
+        chosen.append(DataSet.member(name)(root))
     if word == "list":
         rows = []
         for name, cls in sorted(DataSet.members.items()):
             rows.append((name, "yes" if cls(root).here() else "no", cls.about, " + ".join(count(n) for n in cls.counts.values())))
         table(("data set", "here", "what it is", "train + test"), rows)
         say(f"Files under {root}.")
-    for name in words[1:]:
-        source = DataSet.member(name)(root)
+    for source in chosen:
         if word == "get":
             with download_bar() as progress:
                 from vixformer.data.download import get

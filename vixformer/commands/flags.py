@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from vixformer.results.runs import Run
 
 
-def asked_recipe(name: str, options: Sequence[str], command: str) -> Recipe:
-    """A recipe by its name, with the flags that override parts of it."""
+def asked_recipe(name: str, options: Sequence[str], command: str, own: Sequence[str] = ()) -> Recipe:
+    """A recipe by its name, with the flags that override parts of it; `own` are the other flags of the command."""
     from vixformer.recipes import load_recipe
 
-    recipe = changed(load_recipe(name), options, f"{command} {name}")
+    recipe = changed(load_recipe(name), options, f"{command} {name}", own)
     _warn_of_emulation(recipe)
     return recipe
 
@@ -35,13 +35,13 @@ def _warn_of_emulation(recipe: Recipe) -> None:
         )
 
 
-def changed(recipe: Recipe, options: Sequence[str], command: str) -> Recipe:
+def changed(recipe: Recipe, options: Sequence[str], command: str, own: Sequence[str] = ()) -> Recipe:
     """A recipe with the flags that override parts of it."""
     if not options:
         return recipe
     from vixformer.config import Recipe, recipe_from_dict
 
-    return recipe_from_dict(read(Recipe, options, command, default=recipe).to_dict(), command.partition(" ")[2])
+    return recipe_from_dict(read(Recipe, options, command, recipe, own).to_dict(), command.partition(" ")[2])
 
 
 def finished_run(recipe: Recipe, name: str, out: Path, prepare: Callable[[Path], None] = lambda _: None) -> Run:
@@ -64,17 +64,16 @@ def finished_run(recipe: Recipe, name: str, out: Path, prepare: Callable[[Path],
 def take(words: list[str], flag: str) -> str | None:
     """Take `flag VALUE`, or `flag=VALUE`, out of the words."""
     for i, word in enumerate(words):
-        if word.startswith(f"{flag}="):
-            del words[i]
-            return word.removeprefix(f"{flag}=")
-    if flag not in words:
-        return None
-    at = words.index(flag)
-    if at + 1 >= len(words):
-        raise ValueError(f"{flag} needs a value")
-    value = words[at + 1]
-    del words[at : at + 2]
-    return value
+        name, equals, value = word.partition("=")
+        if name == flag:
+            value = value if equals else next(iter(words[i + 1 :]), "")
+            if not value or value.startswith("--"):
+                raise ValueError(f"{flag} needs a value")
+            del words[i : i + (1 if equals else 2)]
+            if any(other.partition("=")[0] == flag for other in words):
+                raise ValueError(f"{flag} is given twice: give it once")
+            return value
+    return None
 
 
 def split_flags(args: Sequence[str], switches: Sequence[str] = ()) -> tuple[list[str], list[str]]:
@@ -98,9 +97,11 @@ def make_folder(path: Path, flag: str) -> None:
         raise ValueError(f"cannot make the folder {path} for {flag}: {error.strerror}") from None
 
 
-def whole(text: str, flag: str, least: int = 1) -> int:
-    if not text.isdigit() or int(text) < least:
+def whole(text: str, flag: str, least: int = 1, most: int = 2**32 - 1) -> int:
+    if not text.isdecimal() or int(text) < least:
         raise ValueError(f"{flag} must be a whole number of at least {least}, not {text}")
+    if int(text) > most:
+        raise ValueError(f"{flag} must be a whole number of at most {most}, not {text}")
     return int(text)
 
 

@@ -59,9 +59,10 @@ def show(args: Sequence[str]) -> None:
     from vixformer.recipes import list_recipes, load_recipe, unknown_recipe
 
     name, *options = args
-    if "/" in name and name not in list_recipes():
+    is_recipe = name in list_recipes() or name.endswith(".json")
+    if "/" in name and not is_recipe:
         raise ValueError(unknown_recipe(name))
-    built: Any = load_recipe(name).build() if name in list_recipes() else None
+    built: Any = load_recipe(name).build() if is_recipe else None
     config = model_config(name) if built is None else built.config
     config = read(type(config), options, f"show {name}", default=config)
     values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
@@ -144,11 +145,15 @@ def _by_numbers(name: str) -> list[tuple[int, str]]:
 
 
 def runs(args: Sequence[str]) -> None:
-    from vixformer.results.runs import list_runs
+    from vixformer.results.runs import RECIPE, list_runs
 
+    if len(args) > 1 or any(not arg or arg.startswith("-") for arg in args):
+        raise ValueError(f"vix runs takes one folder, not {' '.join(args) or 'an empty name'}, and no options")
     folder = Path(args[0] if args else "runs")
     odd: list[str] = []
     found = list_runs(folder, odd.append)
+    if not found and (folder / RECIPE).exists():
+        raise ValueError(f"{folder} is a run: give the folder that it is in, {folder.parent}")
     if not found and odd:
         raise ValueError(f"no run in {folder} can be read: {odd[0]}")
     if not found:

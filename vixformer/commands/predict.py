@@ -36,6 +36,8 @@ def predict(args: Sequence[str]) -> None:
     options: Options = read(Options, flags, "predict")
     if len(words) < 2:
         raise ValueError('which model, and which images? write "vix predict runs/RUN picture.jpg"')
+    if "" in words:
+        raise ValueError('the name of a model or an image is empty: write "." for the folder you are in')
     from PIL import ImageOps
 
     from vixformer.report.maps import has_map
@@ -57,6 +59,8 @@ def predict(args: Sequence[str]) -> None:
                 picture = _open(name, source, predictor.preprocessing.channels)
                 pictures.append((name, ImageOps.invert(picture) if options.invert else picture))
             except (ValueError, OSError) as error:
+                if len(files) == 1:
+                    raise
                 broken += 1
                 print(f"vix: {error}", file=sys.stderr)
         if not pictures:
@@ -72,7 +76,8 @@ def predict(args: Sequence[str]) -> None:
     if rows:
         table(("image", *(f"{i + 1}." for i in range(len(rows[0]) - 1))), rows)
     seconds = time.perf_counter() - began
-    print(f"{counted(seen, 'image')} in {seconds:.1f} s, {seen / max(seconds, 1e-9):.0f} a second", file=sys.stderr)
+    if seen:
+        print(f"{counted(seen, 'image')} in {seconds:.1f} s, {seen / max(seconds, 1e-9):.0f} a second", file=sys.stderr)
     if options.attention_map is not None and seen:
         say(f"attention maps are in {options.attention_map}")
     if broken:
@@ -80,14 +85,14 @@ def predict(args: Sequence[str]) -> None:
 
 
 def _files(words: Sequence[str]) -> Iterator[tuple[str, Path | bytes]]:
-    from vixformer.data.folder import ENDINGS
+    from vixformer.data.folder import ENDINGS, list_images
 
     for word in words:
         path = Path(word)
         if word == "-":
             yield "-", sys.stdin.buffer.read()
         elif path.is_dir():
-            found = sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file())
+            found = list_images(path.rglob("*"))
             if not found:
                 raise ValueError(f"{path} has no images in it ({', '.join(sorted(ENDINGS))})")
             yield from ((str(file), file) for file in found)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vixformer.commands.flags import asked_recipe, choice, take, whole
+from vixformer.commands.flags import asked_recipe, choice, make_folder, take, whole
 from vixformer.config import Recipe
 from vixformer.search.study import METRICS, Found, Plan, Spectator, Standing, described, search
 from vixformer.terminal import StatusLine, say, table
@@ -42,7 +42,7 @@ def search_command(args: Sequence[str]) -> None:
     name, *options = words
     if given["epochs"] is not None:
         options += ["--train.epochs", given["epochs"]]
-    recipe = asked_recipe(name, options, "search")
+    recipe = asked_recipe(name, options, "search", names)
     plan = Plan(
         name=given["study"] or f"{name}-{given['sampler'] or 'tpe'}",
         recipe=replace(recipe, train=replace(recipe.train, track_test=False)),
@@ -57,6 +57,7 @@ def search_command(args: Sequence[str]) -> None:
     )
     beat = None if given["heartbeat"] is None else whole(given["heartbeat"], "--heartbeat")
     out = Path(given["out"] or "runs/search")
+    make_folder(out, "--out")
     with Progress() as watch:
         found = search(plan, out, given["storage"], beat, watch)
     _show(plan, found)

@@ -33,7 +33,7 @@ def train(args: Sequence[str]) -> None:
         if not words or words[0].startswith("-"):
             raise ValueError('which recipe? write "vix train quick/exact"; "vix recipes" lists them')
         name, *options = words
-        recipe = asked_recipe(name, options, "train")
+        recipe = asked_recipe(name, options, "train", ("out", "resume"))
         if (parent := parent_of(recipe)) is not None:
             say(
                 f"first {parent[0]}, which it starts from, {parent[1].train.epochs} epochs, unless it is in {out} already; "
@@ -54,8 +54,8 @@ def compare(args: Sequence[str]) -> None:
     from vixformer.training.compare import compare as run
 
     words = list(args)
-    names = ("out", "seeds", "folds", "epochs", "data", "budget", "against", "jobs")
-    out, seeds, folds, epochs, data, budget, against, jobs = (take(words, f"--{name}") for name in names)
+    own = ("out", "seeds", "folds", "epochs", "data", "budget", "against", "jobs")
+    out, seeds, folds, epochs, data, budget, against, jobs = (take(words, f"--{name}") for name in own)
     again = "--again" in words
     words = [word for word in words if word != "--again"]
     at = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
@@ -66,7 +66,7 @@ def compare(args: Sequence[str]) -> None:
         if not found and "*" in word:
             raise ValueError(unknown_recipe(word))
         names += found or [word]
-    chosen = {name: asked_recipe(name, options, "compare") for name in names}
+    chosen = {name: asked_recipe(name, options, "compare", own) for name in names}
     if against is not None:
         pick(chosen, against, "model of this comparison")
     folder = Path(out or "runs")

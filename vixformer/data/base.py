@@ -94,7 +94,7 @@ def content_digest(images: Images) -> str:
 
 def data_root(root: str | Path | None = None) -> Path:
     """`root`, else $VIX_DATA, else ~/.cache/vix/data."""
-    return Path(root or os.environ.get("VIX_DATA") or Path.home() / ".cache" / "vix" / "data").expanduser()
+    return Path(os.path.expanduser(root or os.environ.get("VIX_DATA") or "~/.cache/vix/data"))  # which stays ~ where there is no home
 
 
 def read_bytes(path: Path, dataset: DataSet) -> bytes:

@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 import shutil
+import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,12 +17,15 @@ from PIL import Image
 from torch import Tensor
 
 from vixformer.data.picture import open_picture
+from vixformer.notes import note
 from vixformer.progress import Progress
 from vixformer.progress import decoded as shown
 from vixformer.writing import whole
 
 WAY = 2
 """Of decoding: another number where the same files give other pixels."""
+IN_MEMORY: dict[str, np.ndarray] = {}
+"""What was decoded where no file can be written, by its digest: a run reads its images several times."""
 
 
 def decode(path: Path, size: tuple[int, int] | None) -> np.ndarray:
@@ -36,12 +40,12 @@ def decoded(paths: Sequence[Path], size: tuple[int, int], progress: Progress | N
     """uint8 (N, 3, height, width), mapped from a cache that is known by the files' names, sizes and times."""
     files = [(str(path), stat.st_size, stat.st_mtime_ns) for path in paths for stat in (path.stat(),)]
     digest = hashlib.sha256(repr((WAY, size, files)).encode()).hexdigest()[:24]
-    folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "vix" / "images"
-    target = folder / f"{digest}.u8"
     shape = (len(paths), 3, *size)
+    if (folder := _folder()) is None:
+        return _in_memory(paths, shape, digest, progress)
+    target = folder / f"{digest}.u8"
     needed = math.prod(shape)
     if not target.exists() or target.stat().st_size != needed:
-        folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
         if free < needed:
             raise ValueError(
@@ -54,6 +58,29 @@ def decoded(paths: Sequence[Path], size: tuple[int, int], progress: Progress | N
                 store.write(np.ascontiguousarray(decode(path, size)).data)
                 tell(i + 1, len(paths))
     return mapped(target, shape)
+
+
+def _folder() -> Path | None:
+    """Where decoded images are stored; None where nothing can be written."""
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vix" / "images"
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows where home is
+        note(f"decoded images are kept in memory, because they cannot be stored: {error}; XDG_CACHE_HOME names another folder")
+        return None
+    return folder
+
+
+def _in_memory(paths: Sequence[Path], shape: tuple[int, ...], digest: str, progress: Progress | None) -> Tensor:
+    if digest not in IN_MEMORY:
+        store = np.empty(shape, np.uint8)
+        for i, path in enumerate(paths):
+            store[i] = decode(path, (shape[2], shape[3]))
+            if progress is not None:
+                progress(i + 1, len(paths))
+        IN_MEMORY[digest] = store
+    return torch.from_numpy(IN_MEMORY[digest])
 
 
 def mapped(path: Path, shape: tuple[int, ...]) -> Tensor:

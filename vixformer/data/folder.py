@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
 
 from vixformer.data.base import DataSet, Download, Images, Part
 from vixformer.data.cache import decode, decoded
+from vixformer.notes import note
 from vixformer.progress import Progress
 
+LARGE, FAST = 128, 64
+"""Sides, in pixels: longer ones are worth a word, and a shorter one that is quick to train with."""
+LAID_OUT = "with ROOT/train/CLASS/*.jpg and ROOT/test/CLASS/*.jpg"
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 
 
@@ -99,20 +104,43 @@ class Folder(DataSet, name="folder"):
         files = [(path, i) for i, name in enumerate(classes) for path in self._images(folder / name, needed=part == "train")]
         if not files:
             raise ValueError(f"{folder} has no images in its class folders")
-        size = self.size or decode(files[0][0], None).shape[1:]
+        size = self.size or self._size_of_the_first(classes)
         pixels = decoded([path for path, _ in files], (size[0], size[1]), self.progress)
         return Images.all(pixels, torch.tensor([label for _, label in files]), tuple(classes))
 
+    def _size_of_the_first(self, classes: list[str]) -> tuple[int, int]:
+        """Of the training images, for those of the test too."""
+        _, height, width = decode(self._images(self.root / "train" / classes[0], needed=True)[0], None).shape
+        if max(height, width) > LARGE:
+            note(
+                f"all images are brought to {width} x {height} pixels, the size of the first one; "
+                f"training at that size is slow: --data.resize {FAST} is faster"
+            )
+        return height, width
+
     def _classes(self, folder: Path) -> list[str]:
+        if not self.root.is_dir():
+            raise ValueError(f"there is no folder {self.root}: give --data.root ROOT, {LAID_OUT}")
         if not folder.is_dir():
-            raise ValueError(f"{folder} is not there: a folder data set has ROOT/train/CLASS/*.jpg and ROOT/test/CLASS/*.jpg")
+            classes = sorted(entry.name for entry in self.root.iterdir() if entry.is_dir() and list_images(entry.glob("*")))
+            move = f"; move the class folders, such as {classes[0]}, into {folder}" if classes else ""
+            raise ValueError(f"{folder} is not there: a folder data set is a ROOT {LAID_OUT}{move}")
         classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
         if not classes:
             raise ValueError(f"{folder} has no class folders: it should hold a folder of images for every class")
         return classes
 
     def _images(self, folder: Path, needed: bool) -> list[Path]:
-        found = sorted(path for path in folder.glob("*") if path.suffix.lower() in ENDINGS) if folder.is_dir() else []
+        found = list_images(folder.glob("*")) if folder.is_dir() else []
         if needed and not found:
-            raise ValueError(f"{folder} is an empty class folder: put images in it or take it away")
+            raise ValueError(f"{folder} is a class folder without images ({', '.join(sorted(ENDINGS))}): put some in it or take it away")
         return found
+
+
+def list_images(paths: Iterable[Path]) -> list[Path]:
+    """In order, without hidden files such as the ._name.jpg of macOS."""
+    found = sorted(path for path in paths if path.suffix.lower() in ENDINGS and not path.name.startswith("."))
+    for path in found:
+        if path.is_symlink() and not path.exists():
+            raise ValueError(f"{path} is a link to nothing: restore what it links to, or remove it")
+    return [path for path in found if path.is_file()]

@@ -38,5 +38,17 @@ def _apart(labels: Tensor, share: float, seed: int, what: str) -> tuple[Tensor, 
         splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
         rest, part = next(splitter.split(np.zeros(len(labels)), labels.numpy()))
     except ValueError:
-        raise ValueError(f"{what} = {share} leaves too few of {len(labels)} images for one of every class: make it larger") from None
+        raise ValueError(f"{what} = {share} leaves too few of {len(labels)} images for {_advice(labels, what)}") from None
     return torch.from_numpy(np.sort(rest)), torch.from_numpy(np.sort(part))
+
+
+def _advice(labels: Tensor, what: str) -> str:
+    counts = torch.bincount(labels)
+    least, classes = int(counts[counts > 0].min()), int((counts > 0).sum())
+    flag, off = f"--{what.replace('_', '-')}", 0 if what == "data.val_fraction" else 1
+    smallest = -(-100 * classes // len(labels)) / 100
+    if least < 2:
+        return f"two of every class, and one class has a single one: add images, or give {flag} {off}"
+    if smallest > 0.5:
+        return f"one of every class: add images, or give {flag} {off}"
+    return f"one of every class: give {flag} from {smallest} to {1 - smallest:.2f}, or {off}"

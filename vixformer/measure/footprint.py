@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from vixformer.backbones.base import Backbone
-from vixformer.measure.cost import model_cost, torchsummary_bytes, weight_bytes
+from vixformer.measure.cost import model_cost, parameters, torchsummary_bytes, weight_bytes
 from vixformer.measure.latency import interleaved, settled
 from vixformer.measure.load import Sample
 from vixformer.measure.memory import Job, peak_memory
@@ -17,12 +17,16 @@ from vixformer.measure.memory import Job, peak_memory
 MEBI = 2**20
 
 
+def sizes(model: Backbone) -> dict[str, Any]:
+    """What needs no run of the model."""
+    found = parameters(model)
+    return {"parameters": found.all, "parameters_in_modules": found.modules}
+
+
 def counted(model: Backbone) -> dict[str, Any]:
     """The same on every machine. Multiply-adds and bytes kept are of one image."""
     cost = model_cost(model)
     return {
-        "parameters": cost.parameters.all,
-        "parameters_in_modules": cost.parameters.modules,
         "multiply_adds": cost.multiply_adds,
         "kept_bytes": cost.bytes_kept,
         "size_mb": weight_bytes(model) / MEBI,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import gc
@@ -22,6 +23,7 @@ import torch.nn.functional as F
 
 from vixformer.measure.layer import Layer
 from vixformer.models import create_model
+from vixformer.registry import complaint, foreign, import_foreign
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,13 @@ class Job:
 
 
 def peak_memory(jobs: Sequence[Job], device: str = "cpu") -> list[Peak] | None:
-    """The peak of each, or None where it cannot be measured: it needs /proc, or a CUDA device."""
+    """The peak of each, or None where it cannot be measured: it needs /proc, or a CUDA device. A model that cannot be measured is a
+    ValueError."""
     if device == "cuda":
         return [_measured(job, device) for job in jobs]
     if device != "cpu" or not Path("/proc/self/status").exists():
         return None
-    return [Peak(**json.loads(_server().ask(json.dumps(vars(job))))) for job in jobs]
+    return [_server().ask(job) for job in jobs]
 
 
 class _Server:
@@ -58,21 +61,28 @@ class _Server:
         )  # Ctrl-C is for us; it ends when its input does
         atexit.register(self.close)
 
-    def ask(self, line: str) -> str:
+    def ask(self, job: Job) -> Peak:
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None and stdout is not None  # noqa: PT018
-        stdin.write(line + "\n")
-        stdin.flush()
-        answer = stdout.readline()
+        try:
+            stdin.write(json.dumps({"job": vars(job), "foreign": foreign()}) + "\n")
+            stdin.flush()
+            answer = stdout.readline()
+        except BrokenPipeError:
+            answer = ""
         if not answer:
             _server.cache_clear()
-            raise RuntimeError("the process that measures memory died; its complaint is above")
-        return answer
+            raise ValueError("the process that measures memory died")
+        found = json.loads(answer)
+        if "error" in found:
+            raise ValueError(found["error"])
+        return Peak(**found)
 
     def close(self) -> None:
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
-            pipe.close()
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
         self.process.wait()
 
 
@@ -144,18 +154,29 @@ def main() -> None:
     from vixformer.attention.native import library
 
     library()
-    for line in sys.stdin:
-        reader, writer = os.pipe()
-        child = os.fork()
-        if not child:
-            os.write(writer, json.dumps(vars(_measured(Job(**json.loads(line)), "cpu"))).encode())
-            os._exit(0)
-        os.close(writer)
-        with os.fdopen(reader) as answers:
-            answer = answers.read()
-        if os.waitpid(child, 0)[1] or not answer:
-            sys.exit("the process that measures memory died")
-        print(answer, flush=True)
+    with os.fdopen(os.dup(1), "w") as told:
+        os.dup2(2, 1)  # what a model prints is no answer
+        for line in sys.stdin:
+            reader, writer = os.pipe()
+            child = os.fork()
+            if not child:
+                os.write(writer, json.dumps(_answer(json.loads(line))).encode())
+                os._exit(0)
+            os.close(writer)
+            with os.fdopen(reader) as answers:
+                answer = answers.read()
+            os.waitpid(child, 0)
+            print(answer or '{"error": "the process that measures it was killed, maybe for want of memory"}', file=told, flush=True)
+
+
+def _answer(asked: dict[str, Any]) -> dict[str, Any]:
+    """In the child, which is forked for one job: importing belongs to the baseline, so it comes first."""
+    job = Job(**asked["job"])
+    try:
+        import_foreign(asked["foreign"])
+        return vars(_measured(job, "cpu"))
+    except (Exception, SystemExit) as error:
+        return {"error": complaint(error, asked["foreign"])}
 
 
 if __name__ == "__main__":

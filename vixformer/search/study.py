@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import socket
 import statistics
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from vixformer.config import Recipe
+from vixformer.notes import want_of_memory
 from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
 from vixformer.search.plan import METRICS, Plan, fingerprint
 from vixformer.search.space import Choice, Range
@@ -148,7 +148,7 @@ def _tried(plan: Plan, study: Any, trial: Any, out: Path, digest: str, watch: Sp
             except ValueError as error:
                 return pruned(str(error))
             except (MemoryError, RuntimeError) as error:
-                if not isinstance(error, MemoryError) and not re.search("out of memory|not enough memory", str(error)):
+                if want_of_memory(error) is None:
                     raise
                 return pruned("it does not fit into memory")
         summaries.append(read_run(folder).summary or {})

@@ -65,7 +65,7 @@ class Row:
     train_seconds: Spread
     inference: Timing
     """Of a batch of 64, all models in turn."""
-    kept: int
+    kept: int | None
     """Bytes for backward, an image."""
     peak: float | None
     """MiB in training, where it was measured."""
@@ -311,7 +311,7 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
                 val_top1=column(summaries, "val_top1"),
                 train_seconds=seconds,
                 inference=summarised(taken[name]),
-                kept=first["kept_bytes"],
+                kept=first.get("kept_bytes"),
                 peak=None if peak is None else peak.mean,
                 folders=tuple(paths),
                 rounds=tuple(taken[name]),

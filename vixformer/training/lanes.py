@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import queue
@@ -13,12 +14,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 
 from vixformer.config import Recipe, recipe_from_dict
 from vixformer.jsonfile import parse_json
+from vixformer.registry import complaint, foreign, import_foreign
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer
@@ -97,7 +99,8 @@ class Lanes:
         )
         lane = _Lane(process, label, observer, time.perf_counter())
         self.running.append(lane)
-        threading.Thread(target=self._listen, args=(lane, recipe.to_json()), daemon=True).start()
+        job = json.dumps({"recipe": recipe.to_dict(), "foreign": foreign()})
+        threading.Thread(target=self._listen, args=(lane, job), daemon=True).start()
 
     def wait(self, at_most: int = 0) -> None:
         """Until no more than so many are running."""
@@ -105,12 +108,12 @@ class Lanes:
             with contextlib.suppress(queue.Empty):
                 self._heard(*self.events.get(timeout=LOOK))
 
-    def _listen(self, lane: _Lane, recipe: str) -> None:
+    def _listen(self, lane: _Lane, job: str) -> None:
         given, said = lane.process.stdin, lane.process.stdout
         assert given is not None and said is not None  # noqa: PT018
         with contextlib.suppress(BrokenPipeError), given, said:
             with contextlib.suppress(BrokenPipeError):  # it ended before it began, and its last line says why
-                given.write(json.dumps(json.loads(recipe)) + "\n")
+                given.write(job + "\n")
                 given.flush()  # and it stays open: that it closes tells the other process that this one is gone
             for line in said:
                 self.events.put((lane, line))
@@ -156,7 +159,7 @@ class _Telling(Observer):
 
 def _tell(**event: Any) -> None:
     try:
-        print(json.dumps(event), flush=True)
+        print(json.dumps(event), file=_told(), flush=True)
     except BrokenPipeError:
         os._exit(1)
 
@@ -169,16 +172,26 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
+@functools.cache
+def _told() -> TextIO:
+    """Standard output, which is ours alone from now on: what a model prints goes to standard error."""
+    told = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return told
+
+
 def main() -> None:
-    """One training: its folder and whether to go on with it as arguments, its recipe on standard input."""
+    """One training: its folder and whether to go on with it as arguments, its recipe and what to import on standard input."""
+    _told()
     folder, how = sys.argv[1:]
-    given = sys.stdin.readline()
+    job = parse_json(sys.stdin.readline(), "the training")
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        recipe = recipe_from_dict(parse_json(given, "the recipe"), "the recipe")
+        import_foreign(job["foreign"])
+        recipe = recipe_from_dict(job["recipe"], "the recipe")
         train(recipe, folder, resume=how == "resume", observer=_Telling())
-    except ValueError as error:
-        _tell(error=str(error))
+    except (ValueError, ImportError) as error:
+        _tell(error=complaint(error, job["foreign"]))
     except KeyboardInterrupt:
         sys.exit(130)
 

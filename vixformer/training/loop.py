@@ -26,6 +26,7 @@ from vixformer.measure import footprint
 from vixformer.measure.accuracy import Scores, evaluate
 from vixformer.measure.load import Sample
 from vixformer.measure.machine import machine
+from vixformer.notes import note
 from vixformer.results.files import write_json, write_text
 from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
 from vixformer.training.allocator import keep_freed_memory
@@ -333,12 +334,19 @@ class _Run:
     # --- its parts
 
     def _costs(self) -> dict[str, Any]:
+        """A measurement that fails is left out and named: the training is done."""
         model, train = self.state.model.eval(), self.recipe.train
-        costs = footprint.counted(model)
+        measures: dict[str, Callable[[], dict[str, Any]]] = {"costs": lambda: footprint.counted(model)}
         if train.measure:
-            images, _ = next(self.parts.test.plain())
-            costs |= footprint.timed(model, images, self.precision) | footprint.peaks(model, train.batch_size, train.precision)
-        return costs
+            measures["inference time"] = lambda: footprint.timed(model, next(self.parts.test.plain())[0], self.precision)
+            measures["peak memory"] = lambda: footprint.peaks(model, train.batch_size, train.precision)
+        found = footprint.sizes(model)
+        for what, measure in measures.items():
+            try:
+                found |= measure()
+            except Exception as error:
+                note(f"{what} could not be measured and is left out of the summary: {error or repr(error)}")
+        return found
 
     def _evaluate(self, loader: Loader, model: Any = None) -> Scores:
         model = model or self.state.model

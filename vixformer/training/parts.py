@@ -28,6 +28,9 @@ def load_parts(recipe: Recipe, device: torch.device) -> Parts:
     data, train = recipe.data, recipe.train
     source = data.source()
     everything, test = source.read("train"), source.read("test")
+    if len(everything.classes) < 2:
+        only = " ".join(everything.classes)
+        raise ValueError(f"{data.name} has only the class {only}, so that every answer would be right: give it two or more")
     everything = everything.take(split.fraction(everything.labels, data.fraction, data.split_seed))
     test = test.take(split.fraction(test.labels, data.test_fraction, data.split_seed, "data.test_fraction"))
     if data.folds is not None:
@@ -36,7 +39,10 @@ def load_parts(recipe: Recipe, device: torch.device) -> Parts:
         chosen, held = split.validation(everything.labels, data.val_fraction, data.split_seed)
     learn = everything.take(chosen)
     if train.batch_size > len(learn):
-        raise ValueError(f"train.batch_size is {train.batch_size} and there are only {len(learn)} images to train on: make it smaller")
+        fitting = 2 ** (len(learn).bit_length() - 1)
+        raise ValueError(
+            f"train.batch_size is {train.batch_size} and there are only {len(learn)} images to train on: give --train.batch-size {fitting}"
+        )
     measured = channel_statistics(learn) if data.mean is None or data.std is None else None
     mean, std = data.mean or (measured and measured[0]), data.std or (measured and measured[1])
     assert mean is not None and std is not None  # noqa: PT018

@@ -90,7 +90,8 @@ class State:
         try:
             self._load(tensors, note)
         except (KeyError, IndexError, RuntimeError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} does not fit this recipe: {error}") from None
+            lines = [line.strip() for line in str(error).splitlines()]  # torch names every weight, one a line
+            raise ValueError(f"{path} does not fit this recipe: {' '.join(lines[:2])}{' ...' if lines[2:] else ''}") from None
 
     def _load(self, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
         weights = _part(tensors, "model.")

@@ -1,0 +1,141 @@
+"""A folder of somebody's own images, as it really looks."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from vixformer.cli import main
+from vixformer.config import Data, Recipe, Train
+from vixformer.data import cache
+from vixformer.notes import Note
+from vixformer.training.parts import load_parts
+
+
+def image(width: int = 8, height: int = 8, mode: str = "RGB") -> Image.Image:
+    return Image.effect_noise((width, height), 50).convert(mode)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two classes of twelve images to train on and two to test with."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for part, count in (("train", 12), ("test", 2)):
+        for name in ("cat", "dog"):
+            folder = tmp_path / "photos" / part / name
+            folder.mkdir(parents=True)
+            for i in range(count):
+                image().save(folder / f"{i}.png")
+    return tmp_path / "photos"
+
+
+def only_one_class(root: Path) -> None:
+    for part in ("train", "test"):
+        shutil.rmtree(root / part / "dog")
+
+
+def one_image_a_class(root: Path) -> None:
+    for i in range(1, 12):
+        (root / f"train/cat/{i}.png").unlink()
+
+
+def dead_link(root: Path) -> None:
+    (root / "train/cat/0.png").unlink()
+    (root / "train/cat/0.png").symlink_to("0.png")
+
+
+def unlabeled_test(root: Path) -> None:
+    shutil.rmtree(root / "test")
+    (root / "test").mkdir()
+    image().save(root / "test/1.png")
+
+
+def unpacked_flat(root: Path) -> None:
+    shutil.rmtree(root / "test")
+    for name in ("cat", "dog"):
+        shutil.move(root / "train" / name, root / name)
+    (root / "train").rmdir()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda _: None, r"there are only 21 images to train on: give --train.batch-size 16"),
+        (only_one_class, "has only the class cat"),
+        (one_image_a_class, "one class has a single one: add images, or give --data.val-fraction 0"),
+        (lambda root: shutil.rmtree(root), "there is no folder .*photos: give --data.root ROOT"),
+        (lambda root: shutil.rmtree(root / "test"), "test is not there: a folder data set is a ROOT with"),
+        (unpacked_flat, r"move the class folders, such as cat, into .*train"),
+        (unlabeled_test, "test has no class folders"),
+        (lambda root: (root / "train/emu").mkdir(), r"emu is a class folder without images \(.bmp, "),
+        (lambda root: image().save(root / "test/cat/0.png") or (root / "test/cat").rename(root / "test/emu"), "test has the class emu"),
+        (dead_link, "0.png is a link to nothing"),
+        (lambda root: (root / "train/dog/3.png").write_bytes(b""), "3.png is no image that can be read"),
+    ],
+)
+def test_what_is_wrong_with_a_folder_is_one_sentence(
+    root: Path, capsys: pytest.CaptureFixture[str], change: Callable[[Path], None], words: str
+) -> None:
+    change(root)
+    out = root.parent / "runs"
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "quick/exact", "--data.name", "folder", "--data.root", str(root), "--out", str(out)])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert re.search(words, said), said
+    assert not out.exists()
+
+
+def test_every_kind_of_image_side_by_side(root: Path) -> None:
+    folder = root / "train" / "cat"
+    for mode, name in (("L", "grey.png"), ("CMYK", "cmyk.jpg"), ("P", "palette.gif"), ("RGBA", "clear.webp"), ("RGB", "é 日本 🙂.PNG")):
+        image(mode=mode).save(folder / name)
+    image().save(folder / "moving.gif", save_all=True, append_images=[image()])
+    Image.fromarray(np.full((8, 8), 40_000, np.uint16)).save(folder / "deep.png")
+    exif = Image.Exif()
+    exif[274] = 6
+    image(20, 10).save(folder / "turned.jpg", exif=exif)
+    for hidden in (".DS_Store", "._0.png", "notes.txt"):
+        (folder / hidden).write_bytes(b"no image")
+    (root / "train" / ".DS_Store").write_bytes(b"")
+    (folder / "loop").symlink_to("..")
+    (folder / "folder.png").mkdir()
+    found = Data(name="folder", root=str(root)).source().read("train")
+    assert len(found) == 24 + 8
+    assert found.shape == (3, 8, 8)
+
+
+def test_test_images_get_the_size_of_the_training_images(root: Path) -> None:
+    image(16, 12).save(root / "test" / "cat" / "0.png")
+    recipe = Recipe(data=Data(name="folder", root=str(root)), train=Train(batch_size=8))
+    assert load_parts(recipe, torch.device("cpu")).test.images.shape == (3, 8, 8)
+
+
+def test_large_images_that_nobody_resizes_are_named(root: Path) -> None:
+    image(200, 100).save(root / "train" / "cat" / "0.png")
+    with pytest.warns(Note, match="200 x 100 pixels, the size of the first one; .* --data.resize 64"):
+        Data(name="folder", root=str(root)).source().read("test")
+    Data(name="folder", root=str(root), resize=8).source().read("test")  # a warning is an error here
+
+
+@pytest.mark.parametrize("where", ["file", "/proc/nothing", None])
+def test_where_nothing_can_be_stored_images_are_kept_in_memory(root: Path, monkeypatch: pytest.MonkeyPatch, where: str | None) -> None:
+    stored = Data(name="folder", root=str(root)).source().read("train").pixels
+    (root.parent / "file").write_bytes(b"")
+    if where is None:  # a user without a home, as in many containers
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("Could not determine home directory.")))
+    else:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(root.parent / where))
+    monkeypatch.setattr(cache, "IN_MEMORY", {})
+    with pytest.warns(Note, match="kept in memory, because they cannot be stored: .*; XDG_CACHE_HOME names another folder"):
+        kept = Data(name="folder", root=str(root)).source().read("train").pixels
+    assert torch.equal(kept, stored)

@@ -1,0 +1,46 @@
+"""What a person should know although the work goes on: a warning in Python, one line of the command `vix`."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+
+class Note(UserWarning):
+    pass
+
+
+def note(text: str) -> None:
+    warnings.warn(text, Note, stacklevel=3)
+
+
+@contextlib.contextmanager
+def printed_notes() -> Iterator[None]:
+    """On standard error, each once and without the place in our code."""
+    with warnings.catch_warnings():
+        shown, said = warnings.showwarning, set()
+
+        def show(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if not issubclass(category, Note):
+                shown(message, category, *rest, **more)
+            elif str(message) not in said:
+                said.add(str(message))
+                print(f"vix: {message}", file=sys.stderr)
+
+        warnings.simplefilter("always", Note)
+        warnings.showwarning = show
+        yield
+
+
+def want_of_memory(error: BaseException) -> str | None:
+    """A sentence, where an allocation failed."""
+    failed = re.search("(out of|not enough|can't allocate|cannot allocate) memory", str(error), re.IGNORECASE)
+    if not isinstance(error, MemoryError) and not failed:
+        return None
+    asked = re.search(r"allocate (\d+) bytes", str(error))
+    amount = f" for {int(asked[1]) / 2**30:,.1f} GiB more" if asked else ""
+    return f"there is not enough memory{amount}: a smaller model, --train.batch-size or image size needs less"
