@@ -56,7 +56,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "serve": (
         "serve.serve",
-        "RUNS... [--port 8000 --host 127.0.0.1 --memory-mb 1024 --token T --names a,b]",
+        "RUNS... [--port 8000 --host 127.0.0.1 --memory-mb 1024 --token TOKEN --names A,B]",
         "a live page of runs, and their models to try",
     ),
     "runs": ("look.runs", "[DIR]", "what is in a folder of runs, finished or not"),
