@@ -20,7 +20,7 @@ from vixformer.attention.base import Core, Grid
 from vixformer.attention.layout import parse, print_layers
 from vixformer.attention.projection import Attention, Mixing
 from vixformer.blocks.pooling import Pooling
-from vixformer.registry import Configured, checked
+from vixformer.registry import Configured, checked, stated
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Sizes = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
@@ -159,8 +159,7 @@ class Backbone(nn.Module, Configured, family="model"):
         """`config.json` and `model.safetensors` in a folder, each written whole or not at all."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        values = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
-        values["attention"] = self.attention_expression()
+        values = {**stated(self.config), "attention": self.attention_expression()}
         weights, config = folder / (WEIGHTS_FILE + ".part"), folder / (CONFIG_FILE + ".part")
         try:
             save_model(self, str(weights))

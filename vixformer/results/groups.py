@@ -216,7 +216,7 @@ def comparable(groups: Iterable[Group]) -> dict[str, list[Group]]:
 
 def _but_attention(group: Group) -> dict[str, Any]:
     own = {"attention", "seed", "weights", "distill", "fold", "root"}
-    recipe = group.runs[0].recipe.to_dict()
+    recipe = group.runs[0].recipe.to_dict(whole=True)
     return {f"{part}.{key}": value for part, values in recipe.items() for key, value in values.items() if key not in own}
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vixformer.attention.base import redraw
@@ -31,6 +30,7 @@ from vixformer.training.faults import NotFiniteError, first_not_finite
 from vixformer.training.group import Alone, Group, is_of_the_group, process_device, whole
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.loggers import make_loggers
+from vixformer.training.losses import loss_of
 from vixformer.training.observer import Observer, Stopped
 from vixformer.training.optim import learning_rate, make_optimizer
 from vixformer.training.parts import load_parts, pick_device
@@ -117,6 +117,7 @@ class _Run:
             self.observer = Observer()
         self.parts = load_parts(recipe, self.device)
         self.precision: torch.dtype = getattr(torch, recipe.train.precision)
+        self.loss = loss_of(recipe.train, self.parts.train.images.labels, self.parts.classes, self.device)
         last = None if folder is None or not resume or not (folder / LAST).exists() else folder / LAST
         given = None if last is not None else parent_model(recipe)
         torch.manual_seed(recipe.train.seed)
@@ -139,7 +140,6 @@ class _Run:
         optimizer = make_optimizer(begun.model, recipe.train)
         self.state = State(begun.model, optimizer, scaler, order, augment, features, conversion=begun.conversion)
         self.forward: Any = torch.compile(wrapped) if recipe.train.compile else wrapped
-        self.weights = self._class_weights() if recipe.train.class_weights else None
         self.best: dict[str, Tensor] | None = None
         self.retreats = 0
         self.snapshot: Any = None
@@ -246,7 +246,7 @@ class _Run:
         with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
             scores = self.forward(images)
         scores = scores.float()
-        loss = F.cross_entropy(scores, labels, weight=self.weights, label_smoothing=train.label_smoothing)
+        loss = self.loss(scores, labels)
         weight = self.group.weight(count)
         loss = loss * weight
         value, hits = self.group.sums(loss.item() / self.group.size, float((scores.argmax(1) == labels).sum()) if weight else 0.0)
@@ -333,10 +333,6 @@ class _Run:
             return evaluate(model, loader, self.precision)
         (mine,) = self.group.share(torch.arange(len(loader.images)))
         return self.group.scores(evaluate(model, replace(loader, images=loader.images.take(mine)), self.precision))
-
-    def _class_weights(self) -> Tensor:
-        counts = torch.bincount(self.parts.train.images.labels, minlength=len(self.parts.classes)).clamp(min=1)
-        return (counts.sum() / (len(counts) * counts)).float().to(self.device)
 
     def _best_epoch(self) -> int:
         """By the validation part; the last one where there is none; -1 where what was started from was better than all that came."""
