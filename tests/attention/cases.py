@@ -27,6 +27,8 @@ VARIANTS = [
     "performer(kernel=elu, features=24, alpha=0.25)",
     "performer(kernel=relu, features=24, learned=true, conv=3)",
     "performer(kernel=exp, features=none, norm=true)",
+    "performer(kernel=relu, features=24, scaling=iid)",
+    "performer(kernel=relu, features=24, gate=0.01)",
     "linformer(rank=8, share=none)",
     "linformer(rank=8, share=kv)",
     "linformer(rank=8, share=layerwise)",
@@ -47,6 +49,7 @@ VARIANTS = [
     "prism(end=elu, conv=none)",
     "hedgehog(conv=3)",
     "softmax(conv=3)",
+    "softmax(drop=0.3)",
     "mlp(hidden=20)",
 ]
 ALL = [*WORDS, *KERNELS, *PLAIN, *VARIANTS]

@@ -71,7 +71,7 @@ def test_stages() -> None:
         ("performer(features=none)", "kernel=softmax is made of random features: give features a number"),
         ("performer(kernel=mlp, bias=true)", "bias=true goes with random features"),
         ("performer(kernel=relu, features=none, learned=true)", "learned=true goes with random features"),
-        ("performer(scaling=log)", "scaling must be chi or sqrt, not 'log'"),
+        ("performer(scaling=log)", "scaling must be chi, sqrt or iid, not 'log'"),
         ("performer(kernel=exp, clamp=dynamic, causal=true)", "does not go with causal=true"),
         ("performer(kernel=exp, clamp=100)", "clamp must be at most 40"),
         ("performer(kernel=exp, clamp_min=3)", "clamp_min goes with a clamp"),

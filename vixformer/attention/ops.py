@@ -106,14 +106,17 @@ def key_mask(mask: Tensor | None, n: int, causal: bool) -> Tensor | None:
 
 
 def softmax_attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None, drop: float = 0.0
 ) -> Tensor:
+    """`drop` is the share of weights that are left out, the others scaled up."""
     if mask is None and bias is None:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=drop, is_causal=causal)
     seen = key_mask(mask, q.shape[-2], causal)
     if bias is None:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias[None] if seen is None else bias.masked_fill(~seen, -torch.inf))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen, dropout_p=drop)
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=bias[None] if seen is None else bias.masked_fill(~seen, -torch.inf), dropout_p=drop
+    )
 
 
 def softmax_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None) -> Tensor:
@@ -203,7 +206,10 @@ def stable_exp(u: Tensor, square: Tensor | None, eps: float, keys: bool, mask: T
 
 
 def orthogonal_rows(rows: int, columns: int, scaling: str, generator: torch.Generator | None = None) -> Tensor:
-    """(rows, columns): blocks of Haar-distributed orthogonal matrices, row norms those of Gaussian rows (chi) or all sqrt(columns)."""
+    """(rows, columns): blocks of Haar-distributed orthogonal matrices, row norms those of Gaussian rows (chi) or all sqrt(columns); `iid`
+    is Gaussian rows that do not know of each other."""
+    if scaling == "iid":
+        return torch.randn(rows, columns, generator=generator)
     blocks = []
     for _ in range(-(-rows // columns)):
         q, r = torch.linalg.qr(torch.randn(columns, columns, generator=generator))

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import NonNegativeFloat, PositiveInt
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention import native, ops
@@ -22,9 +22,13 @@ from vixformer.attention.linear import LinearCore
 class Performer(LinearCore, name="performer"):
     """`features` is the number M of random directions: left out, int(K ln K); `none`, the kernel works on q and k themselves (M = K).
 
-    `scaling` sets the norms of the directions (chi-distributed or all sqrt K), `scale` what q and k are multiplied by (K^-1/4 or K^-1/2),
-    `bias` adds a random constant to each projection and `total_eps` a constant to the normaliser. `learned` makes the directions weights,
-    random at first and never drawn again; `norm` brings q and k to one length, a temperature that each head learns, sqrt K at first.
+    `scaling` sets the norms of the directions (chi-distributed or all sqrt K; `iid`, rows that are not orthogonal either), `scale` what q
+    and k are multiplied by (K^-1/4 or K^-1/2), `bias` adds a random constant to each projection and `total_eps` a constant to the
+    normaliser. `learned` makes the directions weights, random at first and never drawn again; `norm` brings q and k to one length, a
+    temperature that each head learns, sqrt K at first.
+
+    `gate` learns how many features there are: each has a weight, 1 at first, which every step of training moves towards zero by this
+    number times the learning rate (the proximal step of an L1 price). Features whose weight is zero are gone after training.
     """
 
     mask = "exact"
@@ -33,12 +37,13 @@ class Performer(LinearCore, name="performer"):
     class Config(LinearCore.Config):
         kernel: Kernel.Config = field(default_factory=SoftmaxKernel.Config)
         features: PositiveInt | Literal["auto"] | None = "auto"
-        scaling: Literal["chi", "sqrt"] = "chi"
+        scaling: Literal["chi", "sqrt", "iid"] = "chi"
         scale: Literal["quarter", "half"] = "quarter"
         bias: bool = False
         total_eps: NonNegativeFloat = 0.0
         learned: bool = False
         norm: bool = False
+        gate: PositiveFloat | None = None
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -48,6 +53,11 @@ class Performer(LinearCore, name="performer"):
             for option in ("bias", "learned"):
                 if getattr(self, option) and (self.features is None or kernel.owner.projects == "never"):
                     raise ValueError(f"{option}=true goes with random features, and this kernel has none here: leave {option} out")
+            if self.gate is not None and (self.features is None or not vars(kernel.owner).get("one_each", False)):
+                raise ValueError(
+                    f"gate drops features that are made of one random direction each, and those of kernel={kernel.owner.name} "
+                    f"{'without random features ' if self.features is None else ''}are not: leave gate out"
+                )
             kernel.check(self)
 
     projection: Tensor | None
@@ -71,11 +81,12 @@ class Performer(LinearCore, name="performer"):
             self.projection = nn.Parameter(directions)
         else:
             self.register_buffer("projection", directions)
+        self.gate = None if config.gate is None else nn.Parameter(torch.ones(len(directions)))  # pyright: ignore[reportArgumentType]
         self.register_buffer("bias", torch.empty(features or 0) if projects and config.bias else None)
         self.draw()
 
     def redraw(self, generator: torch.Generator | None = None) -> bool:
-        drawn = self.projection is not None and not self.config.learned
+        drawn = self.projection is not None and not self.config.learned and self.gate is None  # a gate is one of its direction
         if drawn:
             self.draw(generator)
         return drawn
@@ -99,11 +110,25 @@ class Performer(LinearCore, name="performer"):
             if self.bias is not None:
                 u = torch.add(u, self.bias.to(x.dtype), out=ops.room(u))
         square = x.square().sum(-1, keepdim=True) * self.scale**2 if self.kernel.uses_norm else None
-        return self.kernel(u, square, keys, mask)
+        features = self.kernel(u, square, keys, mask)
+        return features if self.gate is None else features * self.gate.to(features.dtype)
+
+    @torch.no_grad()
+    def shrink(self, rate: float) -> None:
+        if self.gate is not None:
+            self.gate.copy_(self.gate.sign() * (self.gate.abs() - rate * self.config.gate).clamp(min=0.0))
+
+    def reduced(self) -> tuple[Config, dict[str, Tensor]] | None:
+        if self.gate is None or bool(self.gate.all()):
+            return None
+        kept = self.gate.nonzero().flatten()
+        kept = kept if len(kept) else kept.new_zeros(1)  # one that weighs nothing
+        state = {name: t[kept] if name in ("projection", "bias", "gate") else t for name, t in self.state_dict().items()}
+        return replace(self.config, features=len(kept)), state
 
     def native_map(self) -> native.FeatureMap | None:
         exponential = self.kernel.native_form()
-        if exponential is None or self.bias is not None or self.config.learned or self.config.norm:
+        if exponential is None or self.bias is not None or self.gate is not None or self.config.learned or self.config.norm:
             return None
         weight = getattr(self.kernel, "norm_weight", 0.0) * self.scale**2
         directions = None if self.projection is None else self.projection.float().t() * self.scale

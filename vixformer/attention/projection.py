@@ -11,16 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from vixformer.attention import native
+from vixformer.attention.activations import activation
 from vixformer.attention.base import Core, Grid, Mechanism, Mixer, Shape
 from vixformer.attention.dropout import Dropout
 from vixformer.attention.ops import Rotation, rotate
-from vixformer.registry import Named, pick
-
-ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU, "hardswish": nn.Hardswish}
-
-
-def activation(name: str) -> nn.Module:
-    return pick(ACTIVATIONS, name, "activation")()
+from vixformer.registry import Named
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from vixformer.attention.activations import activation
 from vixformer.attention.base import Grid
-from vixformer.attention.projection import activation
 from vixformer.backbones.base import Backbone, BackboneConfig, Sizes
 from vixformer.blocks.pooling import Mean
 

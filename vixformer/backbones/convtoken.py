@@ -15,9 +15,10 @@ from typing import Any, Literal
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
+from vixformer.attention.activations import activation
 from vixformer.attention.base import Grid, Shape
 from vixformer.attention.dropout import Dropout
-from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, activation, build_attention
+from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, build_attention
 from vixformer.backbones.base import BackboneConfig, Rate, Sizes
 from vixformer.backbones.staged import Staged, check_heads
 from vixformer.blocks.norms import EPS, NormName, make_norm

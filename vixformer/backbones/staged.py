@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
+from vixformer.attention.activations import activation
 from vixformer.attention.base import Grid
-from vixformer.attention.projection import ProjectionOptions, activation
+from vixformer.attention.projection import ProjectionOptions
 from vixformer.backbones.base import Backbone, BackboneConfig, Rate
 from vixformer.blocks.block import BlockOptions
 from vixformer.blocks.norms import EPS, NormName

@@ -21,7 +21,7 @@ from functools import partial
 
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train
-from vixformer.recipes.registry import add
+from vixformer.recipes.registry import add, add_as_printed
 
 TORCH = ViT.Config(embed_dim=256, depth=8, num_heads=8, mlp_dim=768, drop_rate=0.2, pos_drop_rate=0.2)
 KERAS = ViT.Config(
@@ -70,3 +70,5 @@ for _data, _rank in (("mnist", 4), ("cifar10", 36), ("cifar100", 36)):
     for _kernel in ("softmax", "relu"):
         _name = f"performer-{_kernel}-16"
         add(f"{_base}{_name}-from-checkpoint", partial(keras_model, _data, PERFORMERS[_name], _base + "keras-transformer"))
+add_as_printed("linear-tests/mnist/*")
+add_as_printed("linear-tests/cifar10/*")

@@ -23,7 +23,7 @@ from vixformer.backbones.levit import LeViT
 from vixformer.backbones.pit import PiT
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train
-from vixformer.recipes.registry import add
+from vixformer.recipes.registry import add, add_as_printed
 
 VIT = ViT.Config(patch_size=1, embed_dim=128, depth=4, num_heads=4, mlp_dim=256, qkv_bias=False)
 LEVIT = LeViT.Config(patch_size=1)
@@ -80,3 +80,4 @@ for _name, _model in {**MODELS, **ROTARY, "vip-softmax": replace(MODELS["vip"], 
 for _name, _model in MODELS.items():
     if not isinstance(_model, PiT.Config):
         add(f"xformers/tiny-imagenet/{_name}", partial(xformers, "tiny-imagenet", _halved(_model)))
+add_as_printed("xformers/*")

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vixformer.attention.base import redraw
+from vixformer.attention.base import redraw, shrink
 from vixformer.backbones.base import BEST, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
+from vixformer.conversion.reduce import reduced
 from vixformer.data.loader import Loader
 from vixformer.data.preprocess import Preprocessing
 from vixformer.measure import footprint
@@ -264,6 +265,7 @@ class _Run:
             state.scaler.update()
             state.optimizer.zero_grad(set_to_none=True)
             state.steps += 1
+            shrink(state.model, rate)
             if self._redraws():
                 redraw(state.model, state.redraw)
         return value
@@ -304,6 +306,9 @@ class _Run:
     def _measured(self) -> Result:
         state, history = self.state, self.state.history
         self._restore_best()
+        if (smaller := reduced(self.state.model)) is not self.state.model:
+            self.state.model = smaller
+            self._keep_best()
         began = time.perf_counter()
         scores = self._evaluate(self.parts.test)
         test_seconds = time.perf_counter() - began
@@ -376,9 +381,11 @@ class _Run:
         return plain
 
     def _restore_best(self) -> None:
-        state = from_pretrained(self.folder / BEST).state_dict() if self.folder is not None else self.best
-        assert state is not None
-        self.state.model.load_state_dict(state)
+        if self.folder is not None:
+            self.state.model = from_pretrained(self.folder / BEST).to(self.device)
+        else:
+            assert self.best is not None
+            self.state.model.load_state_dict(self.best)
 
     def _save(self) -> None:
         if self.folder is None or not (self.group.writes or self.group.sharded):
