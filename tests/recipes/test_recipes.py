@@ -50,7 +50,7 @@ def test_beyond_the_tables() -> None:
     assert {"hybrid/mnist/first-relu-8", "xformers/cifar10/vip-softmax", "cifar-kernels/vit-pretrained"} <= set(list_recipes())
 
 
-@pytest.mark.parametrize("name", list_recipes())
+@pytest.mark.parametrize("name", [name for name in list_recipes() if "-as-printed" not in name])  # the models are the same
 def test_a_recipe_builds_steps_and_survives_json(name: str, tmp_path: Path) -> None:
     recipe = load_recipe(name)
     (tmp_path / "recipe.json").write_text(recipe.to_json())
