@@ -138,6 +138,8 @@ class Train:
         if self.weights is None and (self.epochs == 0 or self.distill):
             what = "epochs = 0 leaves the model untrained" if self.epochs == 0 else "distill has nothing to learn from"
             raise ValueError(f"{what}: give weights, a run to start from")
+        if self.class_weights == ():  # the flag alone
+            object.__setattr__(self, "class_weights", True)
         if self.loss == "focal" and self.label_smoothing:
             raise ValueError(f"loss=focal takes labels as they are: leave label_smoothing at 0, not {self.label_smoothing}")
 

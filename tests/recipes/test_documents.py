@@ -107,7 +107,7 @@ def test_exact_attention_drops_weights_as_its_tables_say() -> None:
 
 
 def test_settings_of_public_code() -> None:
-    for name in (*list_recipes("hybrid/*"), *list_recipes("hybrid-as-printed/*")):
+    for name in list_recipes("hybrid*/*"):
         recipe = load_recipe(name)
         model: Any = recipe.model
         assert (recipe.train.redraw_every, recipe.train.decays, model.pos_std, model.norm_eps) == (None, "all", 0.02, 1e-5)

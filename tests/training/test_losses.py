@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 
+from vixformer import load_recipe
+from vixformer.commands.flags import changed
 from vixformer.config import Train
 from vixformer.training.losses import loss_of
 
@@ -35,3 +38,21 @@ def test_weights_a_class() -> None:
     assert torch.allclose(loss(class_weights=(1.0, 4.0, 1.0)), F.cross_entropy(SCORES, LABELS, weight=torch.tensor([1.0, 4.0, 1.0])))
     seldom = 40 / (3 * torch.bincount(LABELS))
     assert torch.allclose(loss(class_weights=True), F.cross_entropy(SCORES, LABELS, weight=seldom))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--train.class-weights"], True),
+        (["--train.class-weights", "--train.epochs", "3"], True),
+        (["--train.no-class-weights"], False),
+        (["--train.class-weights", "1", "2.5"], (1.0, 2.5)),
+    ],
+)
+def test_weights_a_class_on_the_command_line(words: list[str], expected: object) -> None:
+    assert changed(load_recipe("quick/exact"), words, "train quick/exact").train.class_weights == expected
+
+
+def test_focal_loss_takes_labels_as_they_are() -> None:
+    with pytest.raises(ValueError, match=r"loss=focal takes labels as they are: leave label_smoothing at 0, not 0.1"):
+        Train(loss="focal", label_smoothing=0.1)

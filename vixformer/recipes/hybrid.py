@@ -7,8 +7,8 @@ have 16 to 256 features on MNIST and 16 to 512 on CIFAR-10, its grid 8 too. It r
 columns of their own. Its text says that test images are left as they are, its code turned them; here they are left.
 
 From its public code, too: positions start at 0.02, layer norms add 1e-5, all weights decay, turned images take the nearest pixel, and
-features are drawn once. `hybrid-as-printed/*` train on all training images and report the last epoch. `all-relu-gated`, its outlook on
-learned feature dimensions, begins with the most features of its grid and pays for each: what is left is in the summary of the run.
+features are drawn once. `hybrid-as-printed/*` train on all training images and report the last epoch. `hybrid-gated/*`, its outlook on
+learned feature dimensions, begin with the most features of its grid and pay for each: what is left is in the summary of the run.
 
 What they gave here: docs/results/hybrid.md.
 """
@@ -28,7 +28,7 @@ DATA = {
     "cifar10": Data(name="cifar10", rotate=5.0, flip=True, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010)),
 }
 GATE = 0.1
-"""The price of a feature of `all-relu-gated`."""
+"""The price of a feature of `hybrid-gated/*`."""
 LAYOUTS = {"all": "{0}", "alternate": "{0} + softmax", "first": "first({0})", "last": "last({0})"}
 FEATURES = {"mnist": (8, 16, 32, 64, 128, 256), "cifar10": (8, 16, 32, 64, 128, 256, 512)}
 
@@ -79,7 +79,7 @@ for _data, _features in FEATURES.items():
     for _name, _attention in _layouts(_features).items():
         add(f"hybrid/{_data}/{_name}", partial(hybrid, _data, _attention))
     add_as_printed(f"hybrid/{_data}/*")
-    add(f"hybrid/{_data}/all-relu-gated", partial(hybrid, _data, f"performer(kernel=relu, features={_features[-1]}, gate={GATE})"))
+    add(f"hybrid-gated/{_data}", partial(hybrid, _data, f"performer(kernel=relu, features={_features[-1]}, gate={GATE})"))
 for _folder, _patch in (("imagenet", 8), ("imagenet16", 16)):
     for _name, _attention in _layouts((128,)).items():
         add(f"hybrid/{_folder}/{_name}", partial(imagenet, _patch, _attention))
