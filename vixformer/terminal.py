@@ -127,11 +127,12 @@ CLOSE, ENOUGH = 1.0, 5
 def comparison(found: Comparison, against: str | None = None) -> tuple[list[str], list[list[str]], list[str]]:
     """Columns, rows and what to know about them, relative to the model called `against`, or else to the first one of exact attention
     alone, or else to the first."""
+    from vixformer.attention.layout import is_exact
     from vixformer.results.statistics import paired
 
     rows = found.rows
     named = next((r for r in rows if r.name == against), None)
-    exact = named or next((r for r in rows if r.attention == "softmax"), rows[0])
+    exact = named or next((r for r in rows if is_exact(r.attention)), rows[0])
     folds, seeds = rows[0].folds, min(r.seeds for r in rows)
     apart = {r.name: paired(r.by_seed, exact.by_seed) for r in rows if r is not exact and seeds > 1}
     columns: dict[str, Callable[[Row], str]] = {

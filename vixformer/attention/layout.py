@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -104,6 +105,11 @@ def print_layers(layers: Sequence[Layer]) -> str:
 def print_layer(layer: Layer) -> str:
     options = _options(layer)
     return layer.owner.name + (f"({', '.join(f'{key}={value}' for key, value in options.items())})" if options else "")
+
+
+def is_exact(text: str) -> bool:
+    """Whether a layout is exact attention in every layer, which may drop weights in training."""
+    return re.fullmatch(r"softmax(\(drop=[^,()]*\))?", text) is not None
 
 
 # --- reading

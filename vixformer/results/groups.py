@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vixformer.attention.kernels.softmax import SoftmaxKernel
-from vixformer.attention.layout import parse
+from vixformer.attention.layout import is_exact, parse
 from vixformer.attention.performer import Performer
 from vixformer.attention.softmax import Softmax
 from vixformer.results.runs import RECIPE, SUMMARY, Run, Spread, read_run, spread
@@ -70,7 +70,7 @@ class Group:
 
     @property
     def exact(self) -> bool:
-        return self.attention == "softmax"
+        return is_exact(self.attention)
 
     def layout(self) -> Layout | None:
         model: Any = self.runs[0].recipe.model
