@@ -157,8 +157,10 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
     over = "one seed, so differences of a point or two are noise" if seeds == 1 else f"mean ± standard deviation over {seeds} seeds"
     if folds is not None:
         over = f"mean ± standard deviation over {folds} folds" + (f" of {seeds} seeds" if seeds > 1 else ", one seed")
+    unvalidated = [r.name for r in rows if r.val_top1 is None]
+    epoch = "the last epoch" if len(unvalidated) == len(rows) else "the epoch chosen on validation"
     notes = [
-        f"Test top-1 at the epoch chosen on validation, {over}.",
+        f"Test top-1 at {epoch}, {over}.",
         "Inference of 64 images, min of n, all models in turn; memory is the peak of a training step above the process before it, "
         f"kept is for backward, an image; x is relative to {exact.name}.",
     ]
@@ -170,6 +172,8 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
         sizes = [f"{r.name} ({r.parameters / exact.parameters - 1:+.1%})" for r in rows if abs(r.parameters / exact.parameters - 1) > ALIKE]
         if sizes:
             notes.append(f"Not of the same size as {exact.name}, in parameters: {', '.join(sizes)}.")
+    if 0 < len(unvalidated) < len(rows):
+        notes.append(f"Of the last epoch, without validation: {', '.join(unvalidated)}.")
     if found.jobs > 1:
         notes.append(f"Trained {found.jobs} at a time, which share the cores; train s are of that.")
     if found.cut is not None:
