@@ -29,6 +29,8 @@ VARIANTS = [
     "performer(kernel=exp, features=none, norm=true)",
     "performer(kernel=relu, features=24, scaling=iid)",
     "performer(kernel=relu, features=24, gate=0.01)",
+    "performer(kernel=relu, features=24, local_heads=1, window=8)",
+    "performer(kernel=matrix, features=24, norm=true, local_heads=1, window=40)",
     "linformer(rank=8, share=none)",
     "linformer(rank=8, share=kv)",
     "linformer(rank=8, share=layerwise)",
@@ -50,6 +52,7 @@ VARIANTS = [
     "hedgehog(conv=3)",
     "softmax(conv=3)",
     "softmax(drop=0.3)",
+    "fourier(grid=true)",
     "mlp(hidden=20)",
 ]
 ALL = [*WORDS, *KERNELS, *PLAIN, *VARIANTS]
@@ -83,7 +86,8 @@ def causal(attention: str) -> str:
     return f"{attention[:-1]}, causal=true)" if "(" in attention else f"{attention}(causal=true)"
 
 
-CAUSAL = [causal(a) for a in (*WORDS, *KERNELS) if has_option(a, "causal")]
+LOCAL = [a for a in VARIANTS if "local_heads" in a]
+CAUSAL = [causal(a) for a in (*WORDS, *KERNELS, *LOCAL) if has_option(a, "causal")]
 
 
 def options_for(module: Any, n: int) -> dict[str, Any]:

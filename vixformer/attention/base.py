@@ -111,7 +111,10 @@ class Core(Mechanism):
 
 
 class Mixer(Mechanism):
-    """A function of tokens (B, N, D) with neither q nor k; it has no attention map and refuses masks."""
+    """A function of tokens (B, N, D) with neither q nor k; it has no attention map and refuses masks.
+
+    One with `uses_grid` also gets the grid that the tokens lie on.
+    """
 
     mask = "refused"
 

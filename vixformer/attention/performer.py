@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention import native, ops
@@ -17,6 +17,9 @@ from vixformer.attention.base import Shape
 from vixformer.attention.kernels.base import Kernel
 from vixformer.attention.kernels.softmax import SoftmaxKernel
 from vixformer.attention.linear import LinearCore
+
+WINDOW = 256
+"""Tokens, in "Vision Xformers"."""
 
 
 class Performer(LinearCore, name="performer"):
@@ -26,6 +29,7 @@ class Performer(LinearCore, name="performer"):
     and k are multiplied by (K^-1/4 or K^-1/2), `bias` adds a random constant to each projection and `total_eps` a constant to the
     normaliser. `learned` makes the directions weights, random at first and never drawn again; `norm` brings q and k to one length, a
     temperature that each head learns, sqrt K at first.
+    The last `local_heads` attend exactly, to the tokens of their segment of `window` tokens and of the segments beside it.
 
     `gate` learns how many features there are: each has a weight, 1 at first, which every step of training moves towards zero by this
     number times the learning rate (the proximal step of an L1 price). Features whose weight is zero are gone after training.
@@ -44,10 +48,14 @@ class Performer(LinearCore, name="performer"):
         learned: bool = False
         norm: bool = False
         gate: PositiveFloat | None = None
+        local_heads: NonNegativeInt = 0
+        window: PositiveInt = WINDOW
 
         def __post_init__(self) -> None:
             super().__post_init__()
             kernel: Any = self.kernel
+            if self.window != WINDOW and not self.local_heads:
+                raise ValueError("window is that of local heads: give local_heads too, or leave window out")
             if self.features is None and kernel.owner.projects == "always":
                 raise ValueError(f"kernel={kernel.owner.name} is made of random features: give features a number, not none")
             for option in ("bias", "learned"):
@@ -65,6 +73,10 @@ class Performer(LinearCore, name="performer"):
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
+        if config.local_heads > shape.num_heads:
+            have = f"performer has {config.local_heads} local heads, more than the {shape.num_heads} heads of the layer"
+            raise ValueError(f"{have}: give fewer local_heads")
+        self.far = shape.num_heads - config.local_heads
         width = shape.head_dim
         kernel: Any = config.kernel
         features = config.features
@@ -75,7 +87,7 @@ class Performer(LinearCore, name="performer"):
         self.scale = width ** (-0.25 if config.scale == "quarter" else -0.5)
         self.kernel: Kernel = kernel.owner(kernel, width, features or width, config.causal)
         self.floor = self.kernel.floor
-        self.log_length = nn.Parameter(torch.full((shape.num_heads, 1, 1), math.log(width) / 2)) if config.norm else None
+        self.log_length = nn.Parameter(torch.full((self.far, 1, 1), math.log(width) / 2)) if config.norm else None
         directions = torch.empty(features or 0, width) if projects else None
         if config.learned and directions is not None:
             self.projection = nn.Parameter(directions)
@@ -125,6 +137,24 @@ class Performer(LinearCore, name="performer"):
         kept = kept if len(kept) else kept.new_zeros(1)  # one that weighs nothing
         state = {name: t[kept] if name in ("projection", "bias", "gate") else t for name, t in self.state_dict().items()}
         return replace(self.config, features=len(kept)), state
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        if not self.config.local_heads:
+            return super().mix(q, k, v, mask)
+        (far_q, q), (far_k, k), (far_v, v) = (t.tensor_split([self.far], 1) for t in (q, k, v))
+        near = ops.window_attention(q, k, v, self.config.window, mask, self.causal)
+        return torch.cat([super().mix(far_q, far_k, far_v, mask), near], 1) if self.far else near
+
+    def _weights(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
+        if not self.config.local_heads:
+            return super()._weights(q, k, mask)
+        (far_q, q), (far_k, k) = (t.tensor_split([self.far], 1) for t in (q, k))
+        return torch.cat([super()._weights(far_q, far_k, mask), ops.window_weights(q, k, self.config.window, mask, self.causal)], 1)
+
+    def macs(self, n: int) -> int:
+        heads, local = self.shape.num_heads, self.local_macs(n)
+        near = ops.window_attention_macs(n, self.shape.head_dim, self.config.window, self.causal)
+        return (super().macs(n) - local) // heads * self.far + self.config.local_heads * near + local
 
     def native_map(self) -> native.FeatureMap | None:
         exponential = self.kernel.native_form()

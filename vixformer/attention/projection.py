@@ -219,7 +219,7 @@ class Mixing(nn.Module):
         check_tokens(x, self.mixer.shape.dim, mask, grid)
         if mask is not None:
             raise ValueError(f"{self.mixer.name} mixes all tokens alike and takes no mask: leave it out, or use a mechanism with q and k")
-        return self.mixer(x)
+        return self.mixer(x, grid) if self.mixer.uses_grid else self.mixer(x)
 
     def attention_map(self, x: Tensor, **_: Any) -> Tensor:
         raise ValueError(f"{self.mixer.name} has no attention map: it has neither q nor k")
