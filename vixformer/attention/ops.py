@@ -145,12 +145,14 @@ def window_attention(q: Tensor, k: Tensor, v: Tensor, window: int, mask: Tensor 
     after = 0 if causal else window
     padded = (0, 0, window, segments * window - n + after)
     seen = torch.ones(1, n, dtype=torch.bool, device=q.device) if mask is None else mask
-    seen = F.pad(seen, padded[2:]).unfold(-1, 2 * window + after, window)[:, None, :, None]  # (B, 1, C, 1, keys)
+    seen = F.pad(seen, padded[2:]).unfold(-1, 2 * window + after, window).unsqueeze(-2)  # (B, C, 1, keys)
     if causal:
         seen = seen & torch.ones(window, 2 * window, dtype=torch.bool, device=q.device).tril(window)
-    queries = F.pad(q, (0, 0, 0, segments * window - n)).unflatten(-2, (segments, window))
-    keys, values = (F.pad(t, padded).unfold(-2, 2 * window + after, window).mT for t in (k, v))
-    return F.scaled_dot_product_attention(queries, keys, values, attn_mask=seen).flatten(-3, -2)[..., :n, :]
+    seen = seen.repeat(1, q.shape[1], 1, 1)
+    queries = F.pad(q, (0, 0, 0, segments * window - n)).unflatten(-2, (segments, window)).flatten(1, 2)  # (B, H C, window, K)
+    keys, values = (F.pad(t, padded).unfold(-2, 2 * window + after, window).flatten(1, 2).mT for t in (k, v))
+    out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=seen)  # four dimensions, for which torch has a fused kernel
+    return out.unflatten(1, (-1, segments)).flatten(2, 3)[..., :n, :]
 
 
 def window_weights(q: Tensor, k: Tensor, window: int, mask: Tensor | None = None, causal: bool = False) -> Tensor:
