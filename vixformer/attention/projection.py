@@ -125,6 +125,18 @@ class OneKeyValueHead(Attention, name="one-kv"):
         return q, kv, kv
 
 
+class SharedKeyValue(Attention, name="shared-kv"):
+    """Keys that are also the values, in every head: rotary positions turn the keys alone ("Vision Xformers", for its rotary Linformer)."""
+
+    def make_projections(self, shape: Shape, options: ProjectionOptions) -> None:
+        inner = shape.num_heads * shape.head_dim
+        self.q, self.kv = (nn.Linear(shape.dim, inner, bias=options.qkv_bias) for _ in range(2))
+
+    def split(self, x: Tensor, grid: Grid | None) -> tuple[Tensor, Tensor, Tensor]:
+        q, kv = (t.unflatten(-1, (self.core.shape.num_heads, -1)).transpose(1, 2) for t in (self.q(x), self.kv(x)))
+        return q, kv, kv
+
+
 class ConvProjection(Attention, name="conv"):
     """q, k and v by a depthwise 3 x 3 convolution, batch norm and a linear layer, as in CvT; class tokens by the linear layer alone.
 

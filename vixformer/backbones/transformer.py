@@ -37,7 +37,10 @@ class TransformerConfig(StagedConfig):
     head_norm: bool | None = later(None)
     """A norm before the head; left out, there is one unless norm_place="post"."""
     pos_drop_rate: Rate = 0.0
+    pool_drop_rate: Rate = later(0.0)
+    """Dropout on the pooled vector, before the head."""
     head_drop_rate: Rate = 0.0
+    """Dropout after each hidden layer of head="mlp"."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,6 +67,7 @@ class Transformer(Staged):
         normed = config.norm_place != "post" if config.head_norm is None else config.head_norm
         self.norm = make_norm(config.norm, dim, config.norm_eps) if normed else nn.Identity()
         self.pool = pool(dim, self.num_tokens)
+        self.pool_drop = Dropout(config.pool_drop_rate)
         self.head = self.make_head(config.num_classes)
 
     @property
@@ -75,6 +79,9 @@ class Transformer(Staged):
 
     def make_head(self, num_classes: int) -> nn.Module:
         return make_head(self.config.head, self.pool.out_dim, num_classes, self.config.act, self.config.head_drop_rate)
+
+    def forward_head(self, x: Tensor) -> Tensor:
+        return self.head(self.pool_drop(self.pool(x)))
 
     def start(self, x: Tensor) -> tuple[Tensor, Grid]:
         grid = self.patch_embed.grid(*x.shape[-2:])
