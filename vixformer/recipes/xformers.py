@@ -5,15 +5,16 @@ three convolutions in front, `-rope` rotary positions. Width 128, depth 4, 4 hea
 parameters are a misprint of 622,410. Projections, head widths and norms differ between its exact and its linear rows (biases, Linformer's
 one key-value head, LeViT and CvT), and so they do here.
 
-Text and public code differ, and the recipes follow the code: logs in the history of its repository print eleven of the rows to the digit.
-So AdamW at 1e-3 with weight decay 0.01 on every parameter, a constant rate, no augmentation; batches as large as its GPU took; 40 epochs
-(ViT, RoPE, CCT, Mixer), 100 (FNet) or 150 (CCP, CCN, CvP, CvN, LeViP, LeViN), of which those logs have 9 to 33; float32, because only the
-loss was inside of autocast; images normalized by 0.5, those of Tiny ImageNet by their own mean; layer norms with 1e-5; positions that
-start at 1 (CCT 0.2); random features that are never redrawn; GELU in the MLPs of LeViP, LeViL and LeViN; 0.1 of stochastic depth in CCT
-and its kin, and of the attention weights in CCT alone; full heads whose keys are the values in its rotary Linformers. Softmax features, 110
-of them, and no local head: the ReLU and the window of 256 tokens of its text did nothing. `vip-relu` has the ReLU, `vip-softmax` is `vip`.
-There is no public code of LeViT, LeViL, CCL, CvT, CvL and PiT: epochs are those of their kin (PiT: 40, as ViT), batches too. It reports
-the best test epoch of the best of three runs.
+Text and public code differ, and the recipes follow the code: logs in the history of its repository have the top-1 of eleven rows to the
+digit. So AdamW at 1e-3 with weight decay 0.01 on every parameter, a constant rate, no augmentation; batches as large as its GPU took; 40
+epochs (ViT, RoPE, CCT, Mixer), 100 (FNet) or 150 (CCP, CCN, CvP, CvN, LeViP, LeViN), of which those logs have 9 to 33; float32, because
+only the loss was inside of autocast; images normalized by 0.5, those of Tiny ImageNet by their own mean; layer norms with 1e-5; positions
+that start at 1 (CCT 0.2); random features that are never redrawn; GELU in the MLPs of LeViP, LeViL and LeViN; 0.1 of stochastic depth in
+CCT and its kin, and of the attention weights in CCT alone; full heads whose keys are the values in its rotary Linformers. Performers have
+softmax features, 110 of them, and no local head: the ReLU and the window of 256 tokens of its text did nothing. `vip-relu` has the ReLU,
+`vip-softmax` is `vip`. Dropout is 0, as in the files that wrote those logs; later ones have 0.25 in ViT and ViN, and 0.5 in rotary ViN.
+There is no public code of LeViT, LeViL, CCL, CvT, CvL and PiT: epochs and batches are those of their kin (CvT's batch that of CCT, PiT as
+ViT). It reports the best test epoch of the best of three runs.
 
 `-adam` is what its text says, where a recipe can: Adam with L2 0.01, batches of 64, mixed precision, no dropout of any kind, Performers
 with ReLU features of which half of the heads (it says not how many) attend in a window of 256, rotary Linformers with one key-value head.
