@@ -380,12 +380,12 @@ def test_local_heads_that_cannot_be() -> None:
 
 @pytest.mark.parametrize("grid", [(2, 3), (4, 4), (1, 5), (3, 1)])
 def test_fourier_over_the_grid_is_a_transform_of_the_image_and_its_channels(grid: tuple[int, int]) -> None:
-    """As FNet2D writes it, on images (B, D, height, width)."""
+    """Of images (B, D, height, width), by torch's own transform of three axes."""
     mixer = core("fourier(grid=true)")
     image = torch.randn(2, HEADS * K, *grid, requires_grad=True)
     tokens = image.detach().flatten(2).mT.requires_grad_()
     weight = torch.randn(2, grid[0] * grid[1], HEADS * K)
-    expected = torch.fft.fft(torch.fft.fft2(image), dim=1).real.flatten(2).mT
+    expected = torch.fft.fftn(image, dim=(1, 2, 3)).real.flatten(2).mT
     out = mixer(tokens, grid)
     assert distance(out, expected) <= 1e-5
     assert distance(mixer.reference(tokens, grid), expected) <= 1e-5
