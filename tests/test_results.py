@@ -75,7 +75,9 @@ def test_settings_say_how_much_of_the_test_set(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(RUNS, part, [invented(50.0, 2_000, test_fraction=0.2)])
     told = settings([whole, "not run"])
     assert "2 classes, batches of 64, float32, 1 seed, x, 2 threads" in told
-    assert " Also changed: `train.warmup` 7.0 instead of " in told
+    assert " Also changed: " in told
+    assert "`train.warmup` 7.0 instead of " in told
+    assert "`train.clip` none instead of 1.0" in told  # an option that came after the run was kept was at its default in it
     assert "batches of 64, tested on 2,000 images (20.0 % of the test set), float32" in settings([part])
     assert "2,000 images (20.0 % of the test set) or 10,000 images (100.0 % of the test set)" in settings([whole, part])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from vixformer.data.folder import Folder
 from vixformer.data.hub import Hub
 from vixformer.jsonfile import read_json
 from vixformer.models import model_config
-from vixformer.registry import checked, unknown
+from vixformer.registry import checked, later, stated, unknown
 from vixformer.room import MOST_PIXELS
 
 WEIGHTS_SHARE = 0.25
@@ -53,6 +52,8 @@ class Data:
     """Training only: mirror half of the images."""
     rotate: Annotated[float, Field(ge=0.0, le=180.0)] = 0.0
     """Training only: turn by up to this many degrees."""
+    interpolation: Literal["bilinear", "nearest"] = later("bilinear")
+    """Between pixels, of rotate."""
     cutout: NonNegativeInt = 0
     """Training only: a black square of this side somewhere in each image."""
     mean: tuple[float, ...] | None = None
@@ -92,6 +93,8 @@ class Train:
     optimizer: Literal["adam", "adamw", "sgd"] = "adamw"
     lr: PositiveFloat = 1e-3
     weight_decay: NonNegativeFloat = 1e-4
+    decays: Literal["matrices", "all"] = later("matrices")
+    """What decays: matrices outside of the cores, as is customary, or all weights, as where an optimizer gets them without choosing."""
     momentum: PartShare = 0.9
     """Of sgd."""
     schedule: Literal["constant", "step", "cosine", "restarts", "onecycle"] = "cosine"
@@ -100,14 +103,20 @@ class Train:
     step_factor: Share = 0.5
     restart_every: PositiveInt = 10
     """Epochs, of restarts."""
+    restart_growth: PositiveInt = later(1)
+    """How many times as long each period of restarts is as the one before: 2 makes 10, 20, 40 epochs."""
     warmup: NonNegativeFloat = 0.0
     """Epochs of linear warm-up in front of the schedule."""
     min_lr: NonNegativeFloat = 0.0
     clip: PositiveFloat | None = None
     """Largest norm of the gradient."""
     label_smoothing: PartShare = 0.0
-    class_weights: bool = False
-    """Weigh classes by the inverse of how often they occur."""
+    loss: Literal["cross-entropy", "focal"] = later("cross-entropy")
+    """`focal` counts images that are classified well for less (arXiv:1708.02002)."""
+    focal_gamma: NonNegativeFloat = later(2.0)
+    """Of focal: 0 is cross-entropy."""
+    class_weights: bool | tuple[PositiveFloat, ...] = False
+    """Weigh classes by the inverse of how often they occur, or by these numbers, one a class."""
     accumulate: PositiveInt = 1
     """Batches to a step of the optimiser."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -138,6 +147,10 @@ class Train:
         if self.weights is None and (self.epochs == 0 or self.distill):
             what = "epochs = 0 leaves the model untrained" if self.epochs == 0 else "distill has nothing to learn from"
             raise ValueError(f"{what}: give weights, a run to start from")
+        if self.class_weights == ():  # the flag alone
+            object.__setattr__(self, "class_weights", True)
+        if self.loss == "focal" and self.label_smoothing:
+            raise ValueError(f"loss=focal takes labels as they are: leave label_smoothing at 0, not {self.label_smoothing}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,11 +183,11 @@ class Recipe:
                 f"the model has {config.num_classes} classes and {self.data.name} {classes}: choose other data, or other classes"
             )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, whole: bool = False) -> dict[str, Any]:
+        """`whole`: with `later` fields that are at their defaults, which are otherwise left out, so that no content hash changes."""
         model: Any = self.model
-        sections: dict[str, Any] = {"data": self.data, "model": self.model, "train": self.train}
-        values = {name: {f.name: getattr(s, f.name) for f in dataclasses.fields(s)} for name, s in sections.items()}
-        return {"data": values["data"], "model": {"name": model.owner.name, **values["model"]}, "train": values["train"]}
+        told = vars if whole else stated
+        return {"data": dict(told(self.data)), "model": {"name": model.owner.name, **told(self.model)}, "train": dict(told(self.train))}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2) + "\n"

@@ -113,6 +113,17 @@ def pick(choices: Mapping[str, T], word: str, what: str) -> T:
     raise ValueError(unknown(what, word, choices))
 
 
+def later(default: Any) -> Any:
+    """A field that a configuration got after runs had been named by their content: `stated` leaves it out at this default."""
+    return dataclasses.field(default=default, metadata={"later": True})
+
+
+def stated(config: Any) -> dict[str, Any]:
+    """The fields of a configuration and their values, as they are written down and hashed."""
+    values = {field: getattr(config, field.name) for field in dataclasses.fields(config)}
+    return {field.name: value for field, value in values.items() if "later" not in field.metadata or value != field.default}
+
+
 def unknown(what: str, word: str, choices: Iterable[str]) -> str:
     choices = sorted(choices)
     near = difflib.get_close_matches(str(word), choices, n=1, cutoff=0.5)

@@ -156,12 +156,13 @@ CLOSE, ENOUGH = 1.0, 5
 def comparison(found: Comparison, against: str | None = None) -> tuple[list[str], list[list[str]], list[str]]:
     """Columns, rows and what to know about them, relative to the model called `against`, or else to the first one of exact attention
     alone, or else to the first."""
+    from vixformer.attention.layout import is_exact
     from vixformer.measure.latency import paired_ratio
     from vixformer.results.statistics import paired, ratio_of_times
 
     rows = found.rows
     named = next((r for r in rows if r.name == against), None)
-    exact = named or next((r for r in rows if r.attention == "softmax"), rows[0])
+    exact = named or next((r for r in rows if is_exact(r.attention)), rows[0])
     folds, seeds = rows[0].folds, min(r.seeds for r in rows)
     apart = {r.name: paired(r.by_seed, exact.by_seed) for r in rows if r is not exact and seeds > 1}
 
@@ -198,8 +199,10 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
         runs = rows[0].test_top1.count
         over = f"mean ± standard deviation over {folds} folds" + (f" of {seeds} seeds" if seeds > 1 else ", one seed")
         over += "" if runs == folds * seeds else f", the {runs} of {folds * seeds} that all models have"
+    unvalidated = [r.name for r in rows if r.val_top1 is None]
+    epoch = "the last epoch" if len(unvalidated) == len(rows) else "the epoch chosen on validation"
     notes = [
-        f"Test top-1 at the epoch chosen on validation, {over}.",
+        f"Test top-1 at {epoch}, {over}.",
         "Inference of 64 images, min of n, all models in turn; memory is the peak of a training step above the process before it, "
         f"kept is for backward, an image; x is relative to {exact.name}.",
         "x train and x inference have their 95 % interval, over epochs and over pairs of calls: one that includes 1 is a tie.",
@@ -212,6 +215,8 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
         sizes = [f"{r.name} ({r.parameters / exact.parameters - 1:+.1%})" for r in rows if abs(r.parameters / exact.parameters - 1) > ALIKE]
         if sizes:
             notes.append(f"Not of the same size as {exact.name}, in parameters: {', '.join(sizes)}.")
+    if 0 < len(unvalidated) < len(rows):
+        notes.append(f"Of the last epoch, without validation: {', '.join(unvalidated)}.")
     if found.jobs > 1:
         notes.append(f"Trained {found.jobs} at a time, which share the cores; train s are of that.")
     elif beside := [r.name for r in rows if r.disturbed]:

@@ -29,6 +29,10 @@ VARIANTS = [
     "performer(kernel=elu, features=24, alpha=0.25)",
     "performer(kernel=relu, features=24, learned=true, conv=3)",
     "performer(kernel=exp, features=none, norm=true)",
+    "performer(kernel=relu, features=24, scaling=iid)",
+    "performer(kernel=relu, features=24, gate=0.01)",
+    "performer(kernel=relu, features=24, local_heads=1, window=8)",
+    "performer(kernel=matrix, features=24, norm=true, local_heads=1, window=40)",
     "linformer(rank=8, share=none)",
     "linformer(rank=8, share=kv)",
     "linformer(rank=8, share=layerwise)",
@@ -49,6 +53,8 @@ VARIANTS = [
     "prism(end=elu, conv=none)",
     "hedgehog(conv=3)",
     "softmax(conv=3)",
+    "softmax(drop=0.3)",
+    "fourier(grid=true)",
     "mlp(hidden=20)",
 ]
 ALL = [*WORDS, *KERNELS, *PLAIN, *VARIANTS]
@@ -92,7 +98,8 @@ def with_lengths(attentions: Iterable[str], every: Iterable[int], few: Iterable[
     return [slow_unless(a in WORDS or n in few, a, n) for a in attentions for n in every]
 
 
-CAUSAL = [causal(a) for a in (*WORDS, *KERNELS) if has_option(a, "causal")]
+LOCAL = [a for a in VARIANTS if "local_heads" in a]
+CAUSAL = [causal(a) for a in (*WORDS, *KERNELS, *LOCAL) if has_option(a, "causal")]
 
 
 def options_for(module: Any, n: int) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def test_autocast_trains(attention: str) -> None:
         out.float().square().mean().backward()
     for p in (x, *module.parameters()):
         assert p.grad is None or p.grad.isfinite().all()
-    if "trig" not in attention:
+    if "trig" not in attention and "drop" not in attention:
         assert ((out - expected).norm() / expected.norm()).item() <= closeness(torch.bfloat16)
 
 

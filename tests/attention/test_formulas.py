@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.attention.cases import distance
-from vixformer import create_attention
+from vixformer import create_attention, create_model
 from vixformer.attention.base import Shape
 from vixformer.attention.layout import parse
 
@@ -347,3 +347,60 @@ def test_cosine() -> None:
     i = torch.arange(N)
     scores = ((q.clamp(min=0) + 1e-6) @ (k.clamp(min=0) + 1e-6).mT) * torch.cos(math.pi * (i[:, None] - i) / (2 * N))
     assert distance(c.attention_map(q, k), scores / scores.sum(-1, keepdim=True)) <= 1e-5
+
+
+def windowed(n: int, window: int, causal: bool) -> Tensor:
+    """Which token may see which: those of its own segment and of the ones beside it."""
+    i = torch.arange(n)
+    near = (i[:, None] // window - i // window).abs() <= 1
+    return near & (i[:, None] >= i) if causal else near
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("n", "window"), [(5, 2), (8, 2), (5, 5), (9, 4)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_local_heads_of_a_performer_attend_exactly_in_a_window(causal: bool, n: int, window: int) -> None:
+    options = f"kernel=relu, features=6, causal={str(causal).lower()}"
+    c = core(f"performer({options}, local_heads=1, window={window})")
+    plain = core(f"performer({options})")
+    q, k, v = torch.randn(3, 2, HEADS, n, K)
+    out = c(q, k, v)
+    assert distance(out[:, :1], plain(q[:, :1], k[:, :1], v[:, :1])) <= 1e-6  # the heads before them are as they were
+    scores = (q[:, 1] @ k[:, 1].mT / K**0.5).masked_fill(~windowed(n, window, causal), -torch.inf)
+    assert distance(out[:, 1], scores.softmax(-1) @ v[:, 1]) <= 1e-6
+    assert torch.equal(c.attention_map(q, k)[0, 1] > 0, windowed(n, window, causal))
+
+
+def test_local_heads_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="3 local heads, more than the 2 heads"):
+        core("performer(local_heads=3)")
+    with pytest.raises(ValueError, match="give local_heads too"):
+        core("performer(window=16)")
+
+
+@pytest.mark.parametrize("grid", [(2, 3), (4, 4), (1, 5), (3, 1)])
+def test_fourier_over_the_grid_is_a_transform_of_the_image_and_its_channels(grid: tuple[int, int]) -> None:
+    """Of images (B, D, height, width), by torch's own transform of three axes."""
+    mixer = core("fourier(grid=true)")
+    image = torch.randn(2, HEADS * K, *grid, requires_grad=True)
+    tokens = image.detach().flatten(2).mT.requires_grad_()
+    weight = torch.randn(2, grid[0] * grid[1], HEADS * K)
+    expected = torch.fft.fftn(image, dim=(1, 2, 3)).real.flatten(2).mT
+    out = mixer(tokens, grid)
+    assert distance(out, expected) <= 1e-5
+    assert distance(mixer.reference(tokens, grid), expected) <= 1e-5
+    (out * weight).sum().backward()
+    (expected * weight).sum().backward()
+    assert image.grad is not None
+    assert tokens.grad is not None
+    assert distance(tokens.grad, image.grad.flatten(2).mT) <= 1e-5
+
+
+def test_fourier_over_the_grid_has_no_place_for_a_class_token() -> None:
+    with pytest.raises(ValueError, match='17 tokens are not the 4 x 4 places of the image: use pool="mean"'):
+        create_model("vit", attention="fourier(grid=true)", img_size=16, patch_size=4, embed_dim=8, depth=1, num_heads=2)
+    model = create_model("vit", attention="fourier(grid=true)", pool="mean", img_size=16, patch_size=4, embed_dim=8, depth=1, num_heads=2)
+    images, turned = torch.randn(1, 3, 16, 16), []
+    for size in ((16, 16), (8, 32)):  # as many tokens of another shape
+        turned.append(model.eval()(images.reshape(1, 3, *size)))
+    assert not torch.allclose(*turned)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from vixformer.attention.base import Mechanism
 from vixformer.attention.kernels.base import Kernel
-from vixformer.attention.layout import parse, print_layer, print_layers
+from vixformer.attention.layout import is_exact, parse, print_layer, print_layers
 
 
 def names(expression: str, *depths: int) -> list[str]:
@@ -71,7 +71,7 @@ def test_stages() -> None:
         ("performer(features=none)", "kernel=softmax is made of random features: give features a number"),
         ("performer(kernel=mlp, bias=true)", "bias=true goes with random features"),
         ("performer(kernel=relu, features=none, learned=true)", "learned=true goes with random features"),
-        ("performer(scaling=log)", "scaling must be chi or sqrt, not 'log'"),
+        ("performer(scaling=log)", "scaling must be chi, sqrt or iid, not 'log'"),
         ("performer(kernel=exp, clamp=dynamic, causal=true)", "does not go with causal=true"),
         ("performer(kernel=exp, clamp=100)", "clamp must be at most 40"),
         ("performer(kernel=exp, clamp_min=3)", "clamp_min goes with a clamp"),
@@ -165,3 +165,18 @@ def test_expanded_layers_print_back_to_an_expression(expression: str, depth: int
 def test_nonsense_is_a_value_error_and_nothing_else(text: str) -> None:
     with contextlib.suppress(ValueError):
         parse(text).expand(6)
+
+
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [
+        ("softmax", True),
+        ("softmax(drop=0.1)", True),
+        ("softmax(conv=3)", False),
+        ("softmax(drop=0.1, bias=true)", False),
+        ("softmax(drop=0.1) + performer(kernel=relu)", False),
+        ("none", False),
+    ],
+)
+def test_exact_attention_that_drops_weights_is_what_others_are_compared_with(text: str, exact: bool) -> None:
+    assert is_exact(text) == exact

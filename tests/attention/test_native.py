@@ -331,7 +331,8 @@ def test_torch_does_what_c_cannot() -> None:
 @compiler
 @pytest.mark.parametrize(("batch", "n", "d"), [(1, 1, 2), (2, 5, 6), (3, 8, 7), (2, 65, 1), (1, 12, 16)])
 def test_the_transform_and_its_gradient(batch: int, n: int, d: int) -> None:
-    mixer = Mechanism.members["fourier"](None, Shape(d, 1, d, n))  # pyright: ignore
+    fourier: Any = Mechanism.members["fourier"]
+    mixer = fourier(fourier.Config(), Shape(d, 1, d, n))
     x = torch.randn(batch, n, d, requires_grad=True)
     out = mixer(x)
     assert distance(out, ops.fourier_mix_slow(x)) <= 1e-5

@@ -348,3 +348,17 @@ def test_a_plain_cnn(tmp_path: Path) -> None:
         create_model("cnn", attention="softmax")
     with pytest.raises(ValueError, match="3 x 3 cannot be halved 2 times"):
         model(torch.randn(1, 3, 3, 3))
+
+
+def test_a_stem_alone_is_a_cnn(tmp_path: Path) -> None:
+    """The baseline of a ViT behind the same stem: its features are those of the stem."""
+    model = create_model("cnn", stem="resnet", embed_dim=16, patch_size=4).eval()
+    vit = create_model("vit", stem="resnet", embed_dim=16, patch_size=4, depth=1, num_heads=2).eval()
+    vit.patch_embed.load_state_dict(model.stem.state_dict())  # pyright: ignore
+    x = torch.randn(2, 3, 32, 32)
+    assert torch.equal(model.forward_features(x), vit.patch_embed(x))  # pyright: ignore
+    assert torch.equal(model(x), model.head(vit.patch_embed(x).mean(1)))  # pyright: ignore
+    model.save_pretrained(tmp_path)
+    assert torch.equal(from_pretrained(tmp_path)(x), model(x))
+    with pytest.raises(ValueError, match="smaller than one patch"):
+        create_model("cnn", stem="resnet", img_size=3)

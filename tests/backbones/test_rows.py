@@ -60,6 +60,20 @@ def test_parameters_of_the_rows(row: str) -> None:
     assert (row, found.modules, found.all) == (row, *ROWS[row])
 
 
+@pytest.mark.parametrize(
+    ("row", "modules"),
+    # the logs of its notebooks; its text says that RoPE leaves the number of parameters as it is
+    [
+        ("vit", 530_442), ("vip", 531_978), ("vil", 464_906), ("vin", 530_970),
+        ("hybrid-vit", 623_178), ("hybrid-vip", 624_714), ("hybrid-vil", 557_642), ("hybrid-vin", 623_706),
+    ],
+)  # fmt: skip
+def test_parameters_of_the_rotary_rows(row: str, modules: int) -> None:
+    found = parameters(built(f"cifar10/{row}-rope"))
+    assert (found.modules, found.all - found.modules) == (modules, 128 + (4 * 65_600 if "vil" in row else 0))  # a class token, no positions
+    assert parameters(built(f"cifar10/{row}-rope-adam")).modules == ROWS[row][0]
+
+
 @pytest.mark.parametrize("row", [row for row in ROWS if "pi" not in row])
 def test_parameters_of_the_rows_on_tiny_imagenet(row: str) -> None:
     """64 x 64 images of 200 classes with as many tokens: more by 190 classes, and in patches of 2 by as many weights as they are larger."""

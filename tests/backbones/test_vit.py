@@ -38,6 +38,16 @@ def test_parameters_of_testing_linear_attention_transformers() -> None:
     assert parameters(model).all == 5_545_482
 
 
+def test_dropout_is_where_the_printout_of_that_work_has_it() -> None:
+    """Twice in the MLP, on the flattened tokens and after both hidden layers of the head; none after attention."""
+    model = small(drop_rate=0.1, proj_drop_rate=0.0, pool="flatten", pool_drop_rate=0.5, head="mlp", head_drop_rate=0.25).train()
+    seen = {name: module.p for name, module in model.named_modules() if isinstance(module, torch.nn.Dropout) and module.p}
+    assert seen == {"blocks.0.mlp.drop": 0.1, "blocks.1.mlp.drop": 0.1, "pool_drop": 0.5, "head.2": 0.25, "head.5": 0.25}
+    model.head = torch.nn.Identity()
+    assert set(model.forward_head(torch.ones(4, model.num_tokens, 32)).unique().tolist()) == {0.0, 2.0}
+    assert small(drop_rate=0.1).blocks[0].attn.drop.p == 0.1  # left out, after attention too
+
+
 @pytest.mark.parametrize(("name", "count"), [("vit-tiny", 5_717_416), ("vit-small", 22_050_664), ("vit-base", 86_567_656)])
 def test_published_sizes(name: str, count: int) -> None:
     """As timm counts vit_*_patch16_224."""
@@ -50,7 +60,8 @@ def test_published_sizes(name: str, count: int) -> None:
 @pytest.mark.parametrize("attention", ALL)
 @pytest.mark.parametrize("pos", ["learned", "rope2d"])
 def test_every_attention_trains_in_a_vit(attention: str, pos: str) -> None:
-    model = small(attention=attention, pos=pos, drop_rate=0.1, drop_path_rate=0.2).train()
+    pool = "mean" if "grid=true" in attention else "cls"
+    model = small(attention=attention, pos=pos, pool=pool, drop_rate=0.1, drop_path_rate=0.2).train()
     model(torch.randn(3, 3, 16, 16)).square().mean().backward()
     for name, p in model.named_parameters():
         assert p.grad is not None, name

@@ -59,6 +59,9 @@ def test_rotation_turns_and_keeps_the_middle() -> None:
     assert torch.equal(rotate(square, 0.0, generator()), square)
     assert rotate(square, 5.0, generator()).shape == square.shape
     assert (rotate(square, 5.0, generator()) - square).abs().mean() < 0.2
+    inks = torch.randint(5, (4, 1, 16, 16)).float()
+    assert set(rotate(inks, 9.0, generator(), "nearest").unique().tolist()) <= set(range(5))  # no value between two pixels
+    assert not torch.equal(rotate(inks, 9.0, generator(), "nearest"), inks)
 
 
 def test_a_square_is_cut_out_anywhere() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 
+from vixformer.backbones.base import from_pretrained
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train, read_recipe
 from vixformer.measure.accuracy import evaluate
@@ -94,13 +95,14 @@ def test_the_same_seed_gives_the_same_weights() -> None:
         dict(data={"val_fraction": 0.0}),
         dict(data={"resize": 35}),
         dict(data={"test_fraction": 0.25}),
+        dict(attention="softmax(drop=0.2)", loss="focal", class_weights=(1.0,) * 9 + (2.0,), data={"interpolation": "nearest"}),
     ],
 )
 def test_every_option_trains(options: dict[str, Any]) -> None:
     result = train(tiny(**options))
     assert len(result.history) == 2
     assert all(torch.isfinite(p).all() for p in result.model.parameters())
-    if "attention" in options:
+    if "mixture" in options.get("attention", ""):
         assert "blocks.0.attn.core.kernel.mixture" in result.history[0]
     assert result.summary["test_images"] == (500 if options.get("data") == {"test_fraction": 0.25} else 2000)
     if options.get("data") == {"val_fraction": 0.0}:
@@ -126,6 +128,23 @@ def test_an_option_of_the_step_is_not_ignored(options: dict[str, Any]) -> None:
         assert (other[-1] - other[0]).norm() < 0.1 * (plain[-1] - plain[0]).norm()
     if "accumulate" in options:
         assert torch.equal(other[0], other[1])
+
+
+def test_weights_a_class_are_as_many_as_classes(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"train.class_weights has 2 weights and the data 10 classes: give one a class"):
+        train(tiny(class_weights=(1.0, 2.0)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_features_that_are_not_worth_their_price_are_gone(tmp_path: Path) -> None:
+    recipe = tiny(attention="performer(kernel=relu, features=32, gate=4.0) + softmax", lr=1e-2, epochs=4, data={"val_fraction": 0.0})
+    result = train(recipe, tmp_path)
+    (left,) = {p.shape[0] for name, p in result.model.named_parameters() if name.endswith("gate")}
+    assert 1 <= left < 32
+    assert result.summary["attention"] == f"performer(kernel=relu, features={left}, gate=4.0) + softmax"
+    assert from_pretrained(tmp_path).attention_expression() == result.summary["attention"]
+    (tmp_path / "summary.json").unlink()
+    assert train(recipe, tmp_path, resume=True).summary["test_loss"] == result.summary["test_loss"]
 
 
 def test_early_stopping_counts_from_the_best_epoch() -> None:
@@ -174,6 +193,11 @@ def test_a_loss_that_is_not_finite_says_where(tmp_path: Path, monkeypatch: pytes
         ("cosine", 20.0, 0.0),
         ("restarts", 4.0, 0.5),
         ("restarts", 8.0, 1.0),
+        ("doubling", 4.0, 0.5),
+        ("doubling", 8.0, 1.0),
+        ("doubling", 16.0, 0.5),
+        ("doubling", 24.0, 1.0),
+        ("doubling", 40.0, 0.5),
         ("onecycle", 0.0, 1 / 25),
         ("onecycle", 6.0, 1.0),
         ("onecycle", 20.0, 1 / 25e4),
@@ -181,9 +205,11 @@ def test_a_loss_that_is_not_finite_says_where(tmp_path: Path, monkeypatch: pytes
 )
 def test_schedules(schedule: str, at: float, expected: float) -> None:
     options: Any = dict(schedule=schedule, epochs=20, lr=0.2, restart_every=8)
+    if schedule == "doubling":
+        options |= dict(schedule="restarts", epochs=56, restart_growth=2)
     assert learning_rate(Train(**options), at) == pytest.approx(0.2 * expected, abs=1e-9)
     if schedule != "step":
-        warm = Train(**{**options, "warmup": 2.0, "epochs": 22})
+        warm = Train(**{**options, "warmup": 2.0, "epochs": options["epochs"] + 2})
         assert learning_rate(warm, 1.0) == pytest.approx(0.1)
         assert learning_rate(warm, at + 2) == pytest.approx(0.2 * expected, abs=1e-9)
 
@@ -194,6 +220,8 @@ def test_weight_decay_spares_what_the_model_says() -> None:
     assert (decayed["weight_decay"], spared["weight_decay"]) == (0.3, 0.0)
     assert len(decayed["params"]) + len(spared["params"]) == len(list(model.parameters()))
     assert all(p.dim() > 1 for p in decayed["params"])
+    decayed, spared = make_optimizer(model, Train(weight_decay=0.3, decays="all")).param_groups
+    assert (len(decayed["params"]), spared["params"]) == (len(list(model.parameters())), [])
 
 
 RUN = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tools.pages.tables import TIMES, Column, claim, count, ours, reported, said, settings, slower, table, timed
+from tools.stability import section, stored
 from vixformer.results.statistics import in_short
 
 
@@ -33,8 +34,9 @@ def page() -> str:
         settings(names),
         in_short(claims),
         table(names, columns),
+        section(stored()),
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
 def _overhead(name: str, _: dict[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 from collections.abc import Callable, Iterable, Sequence
 
@@ -183,12 +184,16 @@ TOLD |= {"data.fraction", "data.test_fraction", "data.root"}
 def _changes(names: Sequence[str]) -> str:
     """What else was not as the recipes say, from the recipes that were run."""
     found: dict[str, None] = {}
-    for name in names:
-        for run in RUNS.get(name, []):
-            meant = load_recipe(name).to_dict()
-            for part in ("data", "model", "train"):
-                for key, value in run.recipe[part].items():
-                    said = json.loads(json.dumps(meant[part].get(key)))
+    for name in (name for name in names if name in RUNS):
+        recipe = load_recipe(name)
+        meant = json.loads(json.dumps(recipe.to_dict(whole=True)))
+        for run in RUNS[name]:
+            for part, section in (("data", recipe.data), ("model", recipe.model), ("train", recipe.train)):
+                ran = run.recipe[part]
+                # fields that came after the run was kept had their defaults in it
+                later = {f.name: f.default for f in dataclasses.fields(section) if f.name not in ran}
+                for key, value in {**ran, **json.loads(json.dumps(later))}.items():
+                    said = meant[part].get(key)
                     if f"{part}.{key}" not in TOLD and value != said:
                         found[f"`{part}.{key}` {_word(value)} instead of {_word(said)}"] = None
     return f" Also changed: {', '.join(found)}." if found else ""

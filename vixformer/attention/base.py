@@ -73,6 +73,13 @@ class Mechanism(nn.Module, Configured, family="attention"):
         """Draw anew what stays random in it; whether there is anything."""
         return False
 
+    def shrink(self, rate: float) -> None:
+        """After an optimizer step at this learning rate: take the price of what it may learn to do without."""
+
+    def reduced(self) -> tuple[Any, dict[str, Tensor]] | None:
+        """Configuration and state without what it learned to do without; None where that is nothing."""
+        return None
+
     def extra_repr(self) -> str:
         return repr(self.config)
 
@@ -109,7 +116,10 @@ class Core(Mechanism):
 
 
 class Mixer(Mechanism):
-    """A function of tokens (B, N, D) with neither q nor k; it has no attention map and refuses masks."""
+    """A function of tokens (B, N, D) with neither q nor k; it has no attention map and refuses masks.
+
+    One with `uses_grid` also gets the grid that the tokens lie on.
+    """
 
     mask = "refused"
 
@@ -128,3 +138,10 @@ class Mixer(Mechanism):
 def redraw(model: nn.Module, generator: torch.Generator | None = None) -> int:
     """New random features for every layer of a model that has them, in order; returns how many. Training state, so the loop calls it."""
     return sum(module.redraw(generator) for module in model.modules() if isinstance(module, Mechanism))
+
+
+def shrink(model: nn.Module, rate: float) -> None:
+    """After an optimizer step, for every layer of a model that pays for its features. The loop calls it."""
+    for module in model.modules():
+        if isinstance(module, Mechanism):
+            module.shrink(rate)

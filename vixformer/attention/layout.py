@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, get_type_hints
 
 from vixformer.attention.base import Mechanism
+from vixformer.expressions import is_number, literal, options_of, parsed
 from vixformer.registry import Named, checked, unknown
 
 Layer = Any
@@ -86,10 +88,9 @@ def parse(text: str) -> Layout:
     if not isinstance(text, str) or not text.strip():
         raise ValueError('an attention layout must be text such as "softmax" or "first(performer)"')
     wrong = ValueError(f'cannot read the layout "{text[:200]}": write words, options in parentheses, and + * | between them')
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise wrong from None
+    tree = parsed(text)
+    if tree is None:
+        raise wrong
     try:
         return Layout(tuple(_stage(node) for node in _flatten(tree, ast.BitOr)))
     except RecursionError:
@@ -108,6 +109,11 @@ def print_layers(layers: Sequence[Layer]) -> str:
 def print_layer(layer: Layer) -> str:
     options = _options(layer)
     return layer.owner.name + (f"({', '.join(f'{key}={value}' for key, value in options.items())})" if options else "")
+
+
+def is_exact(text: str) -> bool:
+    """Whether a layout is exact attention in every layer, which may drop weights in training."""
+    return re.fullmatch(r"softmax(\(drop=[^,()]*\))?", text) is not None
 
 
 # --- reading
@@ -134,7 +140,7 @@ def _half(node: ast.Call, word: str) -> Half:
             raise ValueError(unknown(f"option of {word}(...)", str(key), ("n", "rest")))
     if len(node.args) != 1:
         raise ValueError(f"{word}(...) takes one attention, such as {word}(performer), and the options n and rest")
-    count = _value(options["n"], f"{word}: n") if "n" in options else None
+    count = literal(options["n"], f"{word}: n") if "n" in options else None
     if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 0):
         raise ValueError(f"{word}: n must be a number of layers, not {count}")
     rest = _layer(options["rest"]) if "rest" in options else Mechanism.member("softmax").Config()
@@ -145,8 +151,8 @@ def _term(node: ast.expr) -> list[Layer]:
     first, *factors = _flatten(node, ast.Mult)
     count = 1
     for factor in factors:
-        number = _value(factor, "the number after *")
-        count = count * number if _is_number(number) and isinstance(number, int) and number > 0 else 0
+        number = literal(factor, "the number after *")
+        count = count * number if is_number(number) and isinstance(number, int) and number > 0 else 0
         if not 1 <= count <= MOST_LAYERS:
             raise ValueError(f'"*" repeats a layer and must be followed by a number from 1 to {MOST_LAYERS}, not {ast.unparse(factor)}')
     return [_layer(first)] * count
@@ -158,27 +164,8 @@ def _layer(node: ast.expr) -> Layer:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         if node.func.id in HALVES:
             raise ValueError(f"{node.func.id}(...) stands alone: it cannot be nested, added or repeated")
-        if node.args or any(keyword.arg is None for keyword in node.keywords):
-            raise ValueError(f"options of {node.func.id} are written key=value, not {ast.unparse(node)}")
-        where = f"{node.func.id}: "
-        names = [str(keyword.arg) for keyword in node.keywords]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"{where}{name} is given twice")
-        return _configured(node.func.id, {str(k.arg): _value(k.value, where + str(k.arg)) for k in node.keywords})
+        return _configured(node.func.id, options_of(node, node.func.id))
     raise ValueError(f'expected an attention such as softmax or performer(features=64), not "{ast.unparse(node)}"')
-
-
-def _value(node: ast.expr, where: str) -> Any:
-    if isinstance(node, ast.Name):
-        return {"none": None, "true": True, "false": False}.get(node.id, node.id)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        value = _value(node.operand, where)
-        if _is_number(value):
-            return -value
-    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float | None):
-        return node.value
-    raise ValueError(f"{where} must be a number, a word, none, true or false, not {ast.unparse(node)}")
 
 
 def _configured(word: str, options: dict[str, Any]) -> Layer:
@@ -214,12 +201,8 @@ def _options(layer: Layer) -> dict[str, str]:
     for field in dataclasses.fields(layer):
         value = getattr(layer, field.name)
         if field.name not in choices and value != _default(type(layer), field.name):
-            options[field.name] = repr(value) if _is_number(value) else {None: "none", True: "true", False: "false"}.get(value, str(value))
+            options[field.name] = repr(value) if is_number(value) else {None: "none", True: "true", False: "false"}.get(value, str(value))
     return options
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _choices(config: type) -> dict[str, type[Named]]:

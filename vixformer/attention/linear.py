@@ -43,11 +43,13 @@ class LinearCore(LocalCore):
         raise NotImplementedError
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+        out = self.mix(q, k, v, mask)
+        return out if self.conv is None else self.conv(out, v, mask, grid)
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         known = self.native_map() if mask is None and not self.causal else None
         out = None if known is None else native.linear_attention(q, k, v, known)
-        if out is None:
-            out = ops.recompute(self, "attend", mask, q, k, v, beside=("conv.", "look."))
-        return out if self.conv is None else self.conv(out, v, mask, grid)
+        return ops.recompute(self, "attend", mask, q, k, v, beside=("conv.", "look.")) if out is None else out
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         phi_k = self.key_features(k, mask)

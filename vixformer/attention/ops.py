@@ -106,14 +106,17 @@ def key_mask(mask: Tensor | None, n: int, causal: bool) -> Tensor | None:
 
 
 def softmax_attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None, drop: float = 0.0
 ) -> Tensor:
+    """`drop` is the share of weights that are left out, the others scaled up."""
     if mask is None and bias is None:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=drop, is_causal=causal)
     seen = key_mask(mask, q.shape[-2], causal)
     if bias is None:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias[None] if seen is None else bias.masked_fill(~seen, -torch.inf))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen, dropout_p=drop)
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=bias[None] if seen is None else bias.masked_fill(~seen, -torch.inf), dropout_p=drop
+    )
 
 
 def softmax_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None) -> Tensor:
@@ -129,6 +132,39 @@ def softmax_attention_slow(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None
 ) -> Tensor:
     return (softmax_weights(q, k, mask, causal, bias) @ wide(v)).to(v.dtype)
+
+
+# --- exact attention in a window: tokens in segments of `window`, each seeing its own and its neighbours (causal: the one before)
+
+
+def window_attention(q: Tensor, k: Tensor, v: Tensor, window: int, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    n = q.shape[-2]
+    if n <= window:
+        return softmax_attention(q, k, v, mask, causal)
+    segments = -(-n // window)
+    after = 0 if causal else window
+    padded = (0, 0, window, segments * window - n + after)
+    seen = torch.ones(1, n, dtype=torch.bool, device=q.device) if mask is None else mask
+    seen = F.pad(seen, padded[2:]).unfold(-1, 2 * window + after, window).unsqueeze(-2)  # (B, C, 1, keys)
+    if causal:
+        seen = seen & torch.ones(window, 2 * window, dtype=torch.bool, device=q.device).tril(window)
+    seen = seen.repeat(1, q.shape[1], 1, 1)
+    queries = F.pad(q, (0, 0, 0, segments * window - n)).unflatten(-2, (segments, window)).flatten(1, 2)  # (B, H C, window, K)
+    keys, values = (F.pad(t, padded).unfold(-2, 2 * window + after, window).flatten(1, 2).mT for t in (k, v))
+    out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=seen)  # four dimensions, for which torch has a fused kernel
+    return out.unflatten(1, (-1, segments)).flatten(2, 3)[..., :n, :]
+
+
+def window_weights(q: Tensor, k: Tensor, window: int, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    segment = torch.arange(q.shape[-2], device=q.device) // window
+    near = (segment[:, None] - segment).abs() <= 1
+    return softmax_weights(q, k, mask, causal, torch.zeros_like(near, dtype=q.dtype).masked_fill(~near, -torch.inf))
+
+
+def window_attention_macs(n: int, k: int, window: int, causal: bool) -> int:
+    if n <= window:
+        return 2 * n * n * k
+    return 2 * -(-n // window) * window * (2 if causal else 3) * window * k
 
 
 # --- linear attention: phi(q) (phi(k)' v) / (phi(q) . sum phi(k))
@@ -210,7 +246,10 @@ def softmax_features(u: Tensor) -> Tensor:
 
 
 def orthogonal_rows(rows: int, columns: int, scaling: str, generator: torch.Generator | None = None) -> Tensor:
-    """(rows, columns): blocks of Haar-distributed orthogonal matrices, row norms those of Gaussian rows (chi) or all sqrt(columns)."""
+    """(rows, columns): blocks of Haar-distributed orthogonal matrices, row norms those of Gaussian rows (chi) or all sqrt(columns); `iid`
+    is Gaussian rows that do not know of each other."""
+    if scaling == "iid":
+        return torch.randn(rows, columns, generator=generator)
     blocks = []
     for _ in range(-(-rows // columns)):
         q, r = torch.linalg.qr(torch.randn(columns, columns, generator=generator))
@@ -268,13 +307,17 @@ def iterative_pinv_slow(a: Tensor, iterations: int) -> Tensor:
 # --- Fourier
 
 
-def fourier_mix(x: Tensor) -> Tensor:
-    """Real part of the 2-D discrete Fourier transform over tokens and channels of real x (B, N, D).
+def fourier_mix(x: Tensor, grid: tuple[int, int] | None = None) -> Tensor:
+    """Real part of the discrete Fourier transform of real x (B, N, D) over tokens and channels; with a grid, over rows and columns too.
 
     The transform of a real signal is half redundant: transform channels to D/2 + 1 frequencies, tokens in full, and read the other half
     off by symmetry, Re X[-n, -d] = Re X[n, d].
     """
-    return unfold(half_spectrum(wide(x)), x.shape[-1]).to(x.dtype)
+    if grid is None:
+        return unfold(half_spectrum(wide(x)), x.shape[-1]).to(x.dtype)
+    half = torch.fft.rfftn(wide(x).unflatten(1, grid), dim=(1, 2, 3)).real
+    mirrored = half[..., 1 : (x.shape[-1] + 1) // 2].flip(1, 2, 3).roll((1, 1), (1, 2))  # frequency 0 stays where it is
+    return torch.cat([half, mirrored], -1).flatten(1, 2).to(x.dtype)
 
 
 def half_spectrum(x: Tensor) -> Tensor:
@@ -288,13 +331,11 @@ def unfold(half: Tensor, d: int) -> Tensor:
     return torch.cat([half, mirrored], -1)
 
 
-def fourier_mix_slow(x: Tensor) -> Tensor:
-    """Re(F_N x F_D) with the cosines and sines written out."""
-
-    def angles(size: int) -> Tensor:
-        i = torch.arange(size, device=x.device)
-        return (i[:, None] * i % size).double() * (2 * torch.pi / size)
-
-    rows, columns = angles(x.shape[-2]), angles(x.shape[-1])
-    x64 = x.double()
-    return (rows.cos() @ x64 @ columns.cos() - rows.sin() @ x64 @ columns.sin()).to(x.dtype)
+def fourier_mix_slow(x: Tensor, grid: tuple[int, int] | None = None) -> Tensor:
+    """Re(F_N x F_D), with a grid Re(F_h F_w x F_D), as the matrices written out, one axis after the other."""
+    out = x.to(torch.complex128).unflatten(1, grid or (x.shape[1],))
+    for axis in range(1, out.dim()):
+        i = torch.arange(out.shape[axis], device=x.device)
+        angles = (i[:, None] * i % len(i)).double() * (2 * torch.pi / len(i))
+        out = (out.movedim(axis, -1) @ torch.polar(torch.ones_like(angles), -angles)).movedim(-1, axis)
+    return out.real.flatten(1, -2).to(x.dtype)

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import NonNegativeFloat, PositiveInt
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention import native, ops
@@ -18,13 +18,21 @@ from vixformer.attention.kernels.base import Kernel
 from vixformer.attention.kernels.softmax import SoftmaxKernel
 from vixformer.attention.linear import LinearCore
 
+WINDOW = 256
+"""Tokens, in "Vision Xformers"."""
+
 
 class Performer(LinearCore, name="performer"):
     """`features` is the number M of random directions: left out, int(K ln K); `none`, the kernel works on q and k themselves (M = K).
 
-    `scaling` sets the norms of the directions (chi-distributed or all sqrt K), `scale` what q and k are multiplied by (K^-1/4 or K^-1/2),
-    `bias` adds a random constant to each projection and `total_eps` a constant to the normaliser. `learned` makes the directions weights,
-    random at first and never drawn again; `norm` brings q and k to one length, a temperature that each head learns, sqrt K at first.
+    `scaling` sets the norms of the directions (chi-distributed or all sqrt K; `iid`, rows that are not orthogonal either), `scale` what q
+    and k are multiplied by (K^-1/4 or K^-1/2), `bias` adds a random constant to each projection and `total_eps` a constant to the
+    normaliser. `learned` makes the directions weights, random at first and never drawn again; `norm` brings q and k to one length, a
+    temperature that each head learns, sqrt K at first.
+    The last `local_heads` attend exactly, to the tokens of their segment of `window` tokens and of the segments beside it.
+
+    `gate` learns how many features there are: each has a weight, 1 at first, which every step of training moves towards zero by this
+    number times the learning rate (the proximal step of an L1 price). Features whose weight is zero are gone after training.
     """
 
     mask = "exact"
@@ -33,21 +41,31 @@ class Performer(LinearCore, name="performer"):
     class Config(LinearCore.Config):
         kernel: Kernel.Config = field(default_factory=SoftmaxKernel.Config)
         features: PositiveInt | Literal["auto"] | None = "auto"
-        scaling: Literal["chi", "sqrt"] = "chi"
+        scaling: Literal["chi", "sqrt", "iid"] = "chi"
         scale: Literal["quarter", "half"] = "quarter"
         bias: bool = False
         total_eps: NonNegativeFloat = 0.0
         learned: bool = False
         norm: bool = False
+        gate: PositiveFloat | None = None
+        local_heads: NonNegativeInt = 0
+        window: PositiveInt = WINDOW
 
         def __post_init__(self) -> None:
             super().__post_init__()
             kernel: Any = self.kernel
+            if self.window != WINDOW and not self.local_heads:
+                raise ValueError("window is that of local heads: give local_heads too, or leave window out")
             if self.features is None and kernel.owner.projects == "always":
                 raise ValueError(f"kernel={kernel.owner.name} is made of random features: give features a number, not none")
             for option in ("bias", "learned"):
                 if getattr(self, option) and (self.features is None or kernel.owner.projects == "never"):
                     raise ValueError(f"{option}=true goes with random features, and this kernel has none here: leave {option} out")
+            if self.gate is not None and (self.features is None or not vars(kernel.owner).get("one_each", False)):
+                raise ValueError(
+                    f"gate drops features that are made of one random direction each, and those of kernel={kernel.owner.name} "
+                    f"{'without random features ' if self.features is None else ''}are not: leave gate out"
+                )
             kernel.check(self)
 
     projection: Tensor | None
@@ -55,6 +73,10 @@ class Performer(LinearCore, name="performer"):
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
+        if config.local_heads > shape.num_heads:
+            have = f"performer has {config.local_heads} local heads, more than the {shape.num_heads} heads of the layer"
+            raise ValueError(f"{have}: give fewer local_heads")
+        self.far = shape.num_heads - config.local_heads
         width = shape.head_dim
         kernel: Any = config.kernel
         features = config.features
@@ -65,17 +87,18 @@ class Performer(LinearCore, name="performer"):
         self.scale = width ** (-0.25 if config.scale == "quarter" else -0.5)
         self.kernel: Kernel = kernel.owner(kernel, width, features or width, config.causal)
         self.floor = self.kernel.floor
-        self.log_length = nn.Parameter(torch.full((shape.num_heads, 1, 1), math.log(width) / 2)) if config.norm else None
+        self.log_length = nn.Parameter(torch.full((self.far, 1, 1), math.log(width) / 2)) if config.norm else None
         directions = torch.empty(features or 0, width) if projects else None
         if config.learned and directions is not None:
             self.projection = nn.Parameter(directions)
         else:
             self.register_buffer("projection", directions)
+        self.gate = None if config.gate is None else nn.Parameter(torch.ones(len(directions)))  # pyright: ignore[reportArgumentType]
         self.register_buffer("bias", torch.empty(features or 0) if projects and config.bias else None)
         self.draw()
 
     def redraw(self, generator: torch.Generator | None = None) -> bool:
-        drawn = self.projection is not None and not self.config.learned
+        drawn = self.projection is not None and not self.config.learned and self.gate is None  # a gate is one of its direction
         if drawn:
             self.draw(generator)
         return drawn
@@ -99,11 +122,43 @@ class Performer(LinearCore, name="performer"):
             if self.bias is not None:
                 u = torch.add(u, self.bias.to(x.dtype), out=ops.room(u))
         square = x.square().sum(-1, keepdim=True) * self.scale**2 if self.kernel.uses_norm else None
-        return self.kernel(u, square, keys, mask)
+        features = self.kernel(u, square, keys, mask)
+        return features if self.gate is None else features * self.gate.to(features.dtype)
+
+    @torch.no_grad()
+    def shrink(self, rate: float) -> None:
+        if self.gate is not None:
+            self.gate.copy_(self.gate.sign() * (self.gate.abs() - rate * self.config.gate).clamp(min=0.0))
+
+    def reduced(self) -> tuple[Config, dict[str, Tensor]] | None:
+        if self.gate is None or bool(self.gate.all()):
+            return None
+        kept = self.gate.nonzero().flatten()
+        kept = kept if len(kept) else kept.new_zeros(1)  # one that weighs nothing
+        state = {name: t[kept] if name in ("projection", "bias", "gate") else t for name, t in self.state_dict().items()}
+        return replace(self.config, features=len(kept)), state
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        if not self.config.local_heads:
+            return super().mix(q, k, v, mask)
+        (far_q, q), (far_k, k), (far_v, v) = (t.tensor_split([self.far], 1) for t in (q, k, v))
+        near = ops.window_attention(q, k, v, self.config.window, mask, self.causal)
+        return torch.cat([super().mix(far_q, far_k, far_v, mask), near], 1) if self.far else near
+
+    def _weights(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
+        if not self.config.local_heads:
+            return super()._weights(q, k, mask)
+        (far_q, q), (far_k, k) = (t.tensor_split([self.far], 1) for t in (q, k))
+        return torch.cat([super()._weights(far_q, far_k, mask), ops.window_weights(q, k, self.config.window, mask, self.causal)], 1)
+
+    def macs(self, n: int) -> int:
+        heads, local = self.shape.num_heads, self.local_macs(n)
+        near = ops.window_attention_macs(n, self.shape.head_dim, self.config.window, self.causal)
+        return (super().macs(n) - local) // heads * self.far + self.config.local_heads * near + local
 
     def native_map(self) -> native.FeatureMap | None:
         exponential = self.kernel.native_form()
-        if exponential is None or self.bias is not None or self.config.learned or self.config.norm:
+        if exponential is None or self.bias is not None or self.gate is not None or self.config.learned or self.config.norm:
             return None
         weight = getattr(self.kernel, "norm_weight", 0.0) * self.scale**2
         directions = None if self.projection is None else self.projection.float().t() * self.scale

@@ -11,17 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from vixformer.attention import native
+from vixformer.attention.activations import activation
 from vixformer.attention.base import Core, Grid, Mechanism, Mixer, Shape
 from vixformer.attention.checks import check_rotation, check_tokens
 from vixformer.attention.dropout import Dropout
 from vixformer.attention.ops import Rotation, rotate
-from vixformer.registry import Named, pick
-
-ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU, "hardswish": nn.Hardswish}
-
-
-def activation(name: str) -> nn.Module:
-    return pick(ACTIVATIONS, name, "activation")()
+from vixformer.registry import Named
 
 
 @dataclass(frozen=True)
@@ -135,6 +130,18 @@ class OneKeyValueHead(Attention, name="one-kv"):
         return q, kv, kv
 
 
+class SharedKeyValue(Attention, name="shared-kv"):
+    """Keys that are also the values, in every head: rotary positions turn the keys alone ("Vision Xformers", for its rotary Linformer)."""
+
+    def make_projections(self, shape: Shape, options: ProjectionOptions) -> None:
+        inner = shape.num_heads * shape.head_dim
+        self.q, self.kv = (nn.Linear(shape.dim, inner, bias=options.qkv_bias) for _ in range(2))
+
+    def split(self, x: Tensor, grid: Grid | None) -> tuple[Tensor, Tensor, Tensor]:
+        q, kv = (t.unflatten(-1, (self.core.shape.num_heads, -1)).transpose(1, 2) for t in (self.q(x), self.kv(x)))
+        return q, kv, kv
+
+
 class ConvProjection(Attention, name="conv"):
     """q, k and v by a depthwise 3 x 3 convolution, batch norm and a linear layer, as in CvT; class tokens by the linear layer alone.
 
@@ -233,7 +240,7 @@ class Mixing(nn.Module):
         check_tokens(x, self.mixer.shape.dim, mask, grid)
         if mask is not None:
             raise ValueError(f"{self.mixer.name} mixes all tokens alike and takes no mask: leave it out, or use a mechanism with q and k")
-        return self.mixer(x)
+        return self.mixer(x, grid) if self.mixer.uses_grid else self.mixer(x)
 
     def attention_map(self, x: Tensor, **_: Any) -> Tensor:
         raise ValueError(f"{self.mixer.name} has no attention map: it has neither q nor k")

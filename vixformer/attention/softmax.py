@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from vixformer.attention import native, ops
@@ -25,6 +26,8 @@ class Softmax(LocalCore, name="softmax"):
     class Config(LocalCore.Config):
         bias: bool = False
         """A learned number for every head and distance in rows and columns, added to the scores, as in LeViT: for one image size."""
+        drop: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+        """The share of attention weights that a training step leaves out. Compiled kernels are not used in such a step."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -39,9 +42,10 @@ class Softmax(LocalCore, name="softmax"):
         self.distances = nn.Parameter(torch.zeros(shape.num_heads, places)) if config.bias else None
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        short = mask is None and not self.config.causal and self.distances is None and k.shape[-2] <= SHORT
+        drop = self.config.drop if self.training else 0.0
+        short = not drop and mask is None and not self.config.causal and self.distances is None and k.shape[-2] <= SHORT
         fast = native.exact(q, k, v) if short else None
-        out = ops.softmax_attention(q, k, v, mask, self.config.causal, self._bias(q, k, grid)) if fast is None else fast
+        out = ops.softmax_attention(q, k, v, mask, self.config.causal, self._bias(q, k, grid), drop) if fast is None else fast
         return out if self.conv is None else self.conv(out, v, mask, grid)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:

@@ -22,7 +22,7 @@ from vixformer.attention.layout import MOST_LAYERS, parse, print_layers
 from vixformer.attention.projection import Attention, Mixing
 from vixformer.blocks.pooling import Pooling
 from vixformer.jsonfile import read_json
-from vixformer.registry import Configured, Named, checked, is_foreign
+from vixformer.registry import Configured, Named, checked, is_foreign, stated
 from vixformer.room import MOST_PIXELS, Room, memory
 from vixformer.writing import whole
 
@@ -175,8 +175,7 @@ class Backbone(nn.Module, Configured, family="model"):
         """`config.json` and `model.safetensors` in a folder, each written whole or not at all."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        values = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
-        values["attention"] = self.attention_expression()
+        values = {**stated(self.config), "attention": self.attention_expression()}
         if needed := sorted({type(m).__module__ for m in self.modules() if isinstance(m, Named) and is_foreign(type(m))}):
             values[IMPORTS] = needed
         try:

@@ -1,4 +1,4 @@
-"""A plain convolutional network, the baseline without any attention: pairs of convolutions, each pair halving the image."""
+"""Convolutional networks, the baselines without any attention: pairs of convolutions, each pair halving the image, or a `stem` alone."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
+from pydantic import PositiveInt
 from torch import Tensor, nn
 
+from vixformer.attention.activations import activation
 from vixformer.attention.base import Grid
-from vixformer.attention.projection import activation
 from vixformer.backbones.base import Backbone, BackboneConfig, Sizes
+from vixformer.backbones.staged import one_grid
 from vixformer.blocks.pooling import Mean
+from vixformer.blocks.stems import Stem, StemOptions
+from vixformer.registry import later
 
 
 class CNN(Backbone, name="cnn"):
@@ -23,6 +27,12 @@ class CNN(Backbone, name="cnn"):
         conv_dims: Sizes = (64, 128, 256)
         """Channels of each pair of convolutions."""
         act: str = "relu"
+        stem: str | None = later(None)
+        """Instead of the pairs, what stands in front of a ViT, such as resnet: that ViT's baseline."""
+        embed_dim: PositiveInt = later(128)
+        """Channels of the stem's last convolution."""
+        patch_size: PositiveInt = later(4)
+        """What the strides of the stem multiply to."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -31,12 +41,17 @@ class CNN(Backbone, name="cnn"):
     def __init__(self, given: Config) -> None:
         super().__init__(given)
         config: Any = self.config
-        widths = (config.in_chans, *config.conv_dims)
-        self._check_size(*self.img_size)
-        self.stages = nn.ModuleList(
-            nn.Sequential(*_conv(before, after, config.act), *_conv(after, after, config.act), nn.MaxPool2d(2))
-            for before, after in pairwise(widths)
-        )
+        if config.stem is None:
+            widths = (config.in_chans, *config.conv_dims)
+            self._check_size(*self.img_size)
+            self.stages = nn.ModuleList(
+                nn.Sequential(*_conv(before, after, config.act), *_conv(after, after, config.act), nn.MaxPool2d(2))
+                for before, after in pairwise(widths)
+            )
+        else:
+            widths = (config.embed_dim,)
+            self.stem = one_grid(Stem.member(config.stem)(StemOptions(config.in_chans, config.embed_dim, config.patch_size)))
+            self.stem.grid(*self.img_size)
         self.norm = nn.Identity()
         self.pool = Mean(widths[-1])
         self.head = self.make_head(config.num_classes)
@@ -48,6 +63,9 @@ class CNN(Backbone, name="cnn"):
 
     def run(self, x: Tensor) -> Iterator[tuple[Tensor, Grid]]:
         self.check_images(x)
+        if self.config.stem is not None:
+            yield self.stem(x), self.stem.grid(*x.shape[-2:])
+            return
         self._check_size(*x.shape[-2:])
         for stage in self.stages:
             x = stage(x)

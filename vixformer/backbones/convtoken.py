@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-from pydantic import PositiveInt
+from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
+from vixformer.attention.activations import activation
 from vixformer.attention.base import Grid, Shape
 from vixformer.attention.dropout import Dropout
-from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, activation, build_attention
+from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, build_attention
 from vixformer.backbones.base import BackboneConfig, Rate, Sizes
 from vixformer.backbones.staged import Staged, check_heads
-from vixformer.blocks.norms import NormName, make_norm
+from vixformer.blocks.norms import EPS, NormName, make_norm
 from vixformer.blocks.pooling import Mean
 from vixformer.blocks.positions import Positions
+from vixformer.registry import later
 
 
 class ConvToken(Staged, name="convtoken"):
@@ -40,6 +42,8 @@ class ConvToken(Staged, name="convtoken"):
         qkv_bias: bool = True
         out_bias: bool = True
         norm: NormName = "layer"
+        norm_eps: PositiveFloat = later(EPS)
+        """Added to the variance, by layer norms."""
         residual: Literal["before", "after"] = "before"
         """Whether a layer adds what came in, or what its first norm made of that (its EXP model)."""
         pos: str = "none"
@@ -72,10 +76,10 @@ class ConvToken(Staged, name="convtoken"):
         shape = Shape(dim, config.num_heads, head_dim, 1 if one else places, None if one else self.grid)
         options = ProjectionOptions(config.qkv_bias, config.out_bias, config.drop_rate)
         self.blocks = nn.ModuleList(
-            PlainLayer(dim, build_attention(layer, shape, config.proj, options), config.residual == "after", config.norm)
+            PlainLayer(dim, build_attention(layer, shape, config.proj, options), config.residual == "after", config.norm, config.norm_eps)
             for layer in self.layout.expand(config.depth)
         )
-        self.norm = make_norm(config.norm, dim)
+        self.norm = make_norm(config.norm, dim, config.norm_eps)
         self.pool = Mean(dim)
         self.head = self.make_head(config.num_classes)
 
@@ -107,9 +111,9 @@ class ConvToken(Staged, name="convtoken"):
 class PlainLayer(nn.Module):
     """Attention between two norms, and no MLP."""
 
-    def __init__(self, dim: int, attn: Attention | Mixing, after: bool, norm: NormName) -> None:
+    def __init__(self, dim: int, attn: Attention | Mixing, after: bool, norm: NormName, eps: float) -> None:
         super().__init__()
-        self.norm1, self.attn, self.norm2 = make_norm(norm, dim), attn, make_norm(norm, dim)
+        self.norm1, self.attn, self.norm2 = make_norm(norm, dim, eps), attn, make_norm(norm, dim, eps)
         self.after = after
 
     def forward(self, x: Tensor, grid: Grid | None, rotation: Rotation | None) -> Tensor:

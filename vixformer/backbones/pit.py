@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, ClassVar
 
 import torch
-from pydantic import PositiveInt
+from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Grid, Shape
@@ -16,8 +16,9 @@ from vixformer.backbones.staged import Staged, StagedConfig, one_grid
 from vixformer.blocks.block import make_blocks
 from vixformer.blocks.norms import make_norm
 from vixformer.blocks.pooling import ClassToken, class_token, with_class_token
-from vixformer.blocks.positions import Positions
+from vixformer.blocks.positions import START, Positions
 from vixformer.blocks.stems import Stem, StemOptions, after_window
+from vixformer.registry import later
 
 
 class PiT(Staged, name="pit"):
@@ -36,6 +37,8 @@ class PiT(Staged, name="pit"):
         pointwise: bool = False
         """A 1 x 1 convolution after the pooling one ("Vision Xformers")."""
         pos: str = "learned"
+        pos_std: PositiveFloat = later(START)
+        """Standard deviation of learned positions at the start."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -61,7 +64,7 @@ class PiT(Staged, name="pit"):
         self.patch_embed: Stem = self._make_stem()
         self.grid = grid = self.patch_embed.grid(*self.img_size)
         self.cls_token = class_token(dim)
-        self.pos = Positions.member(config.pos)(dim, config.head_dim, grid, 1)
+        self.pos = Positions.member(config.pos)(dim, config.head_dim, grid, 1).spread(config.pos_std)
         layers = self.layers(*config.depths)
         self.stages, self.pools = nn.ModuleList(), nn.ModuleList()
         for i, (depth, heads) in enumerate(zip(config.depths, config.num_heads, strict=True)):

@@ -10,13 +10,15 @@ from typing import Any
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
+from vixformer.attention.activations import activation
 from vixformer.attention.base import Grid
-from vixformer.attention.projection import ProjectionOptions, activation
+from vixformer.attention.projection import ProjectionOptions
 from vixformer.backbones.base import Backbone, BackboneConfig, Rate
 from vixformer.blocks.block import BlockOptions
 from vixformer.blocks.norms import EPS, NormName
 from vixformer.blocks.positions import Positions
 from vixformer.blocks.stems import Stem
+from vixformer.registry import later
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,8 @@ class StagedConfig(BackboneConfig):
     """Added to the variance, by layer norms."""
     act: str = "gelu"
     drop_rate: Rate = 0.0
+    proj_drop_rate: Rate | None = later(None)
+    """Dropout after attention, where drop_rate is to be that of the MLP alone; left out, drop_rate."""
     drop_path_rate: Rate = 0.0
 
     def __post_init__(self) -> None:
@@ -46,6 +50,7 @@ class StagedConfig(BackboneConfig):
 
     def block_options(self, dim: int, projection: dict[str, Any] | None = None, **more: Any) -> BlockOptions:
         """For tokens of this width."""
+        drop = self.drop_rate if self.proj_drop_rate is None else self.proj_drop_rate
         return BlockOptions(
             mlp_dim=self.mlp_dim or max(1, round(self.mlp_ratio * dim)),
             act=self.act,
@@ -53,7 +58,7 @@ class StagedConfig(BackboneConfig):
             norm=self.norm,
             norm_eps=self.norm_eps,
             proj=self.proj,
-            projection=ProjectionOptions(self.qkv_bias, self.out_bias, self.drop_rate, **projection or {}),
+            projection=ProjectionOptions(self.qkv_bias, self.out_bias, drop, **projection or {}),
             **more,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import PositiveInt
+from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Grid, Shape
@@ -16,8 +16,9 @@ from vixformer.blocks.block import NormPlace, make_blocks
 from vixformer.blocks.heads import make_head
 from vixformer.blocks.norms import make_norm
 from vixformer.blocks.pooling import Pooling, class_token, with_class_token
-from vixformer.blocks.positions import Positions
+from vixformer.blocks.positions import START, Positions
 from vixformer.blocks.stems import Stem
+from vixformer.registry import later
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +31,16 @@ class TransformerConfig(StagedConfig):
     pos: str = "learned"
     pool: str = "cls"
     head: Literal["linear", "mlp"] = "linear"
+    pos_std: PositiveFloat = later(START)
+    """Standard deviation of learned positions at the start."""
     norm_place: NormPlace = "pre"
+    head_norm: bool | None = later(None)
+    """A norm before the head; left out, there is one unless norm_place="post"."""
     pos_drop_rate: Rate = 0.0
+    pool_drop_rate: Rate = later(0.0)
+    """Dropout on the pooled vector, before the head."""
     head_drop_rate: Rate = 0.0
+    """Dropout after each hidden layer of head="mlp"."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,12 +60,14 @@ class Transformer(Staged):
         self.num_tokens: int = pool.prefix + self.repeats * self.grid[0] * self.grid[1]
 
         self.cls_token = class_token(dim) if pool.prefix else None
-        self.pos = Positions.member(config.pos)(dim, head_dim, self.grid, pool.prefix)
+        self.pos = Positions.member(config.pos)(dim, head_dim, self.grid, pool.prefix).spread(config.pos_std)
         self.pos_drop = Dropout(config.pos_drop_rate)
         shape = Shape(dim, config.num_heads, head_dim, self.num_tokens, self.grid if self.repeats == 1 else None)
         self.blocks = make_blocks(self.layers(config.depth), shape, config.block_options(dim, norm_place=config.norm_place))
-        self.norm = nn.Identity() if config.norm_place == "post" else make_norm(config.norm, dim, config.norm_eps)
+        normed = config.norm_place != "post" if config.head_norm is None else config.head_norm
+        self.norm = make_norm(config.norm, dim, config.norm_eps) if normed else nn.Identity()
         self.pool = pool(dim, self.num_tokens)
+        self.pool_drop = Dropout(config.pool_drop_rate)
         self.head = self.make_head(config.num_classes)
 
     @property
@@ -69,6 +79,9 @@ class Transformer(Staged):
 
     def make_head(self, num_classes: int) -> nn.Module:
         return make_head(self.config.head, self.pool.out_dim, num_classes, self.config.act, self.config.head_drop_rate)
+
+    def forward_head(self, x: Tensor) -> Tensor:
+        return self.head(self.pool_drop(self.pool(x)))
 
     def start(self, x: Tensor) -> tuple[Tensor, Grid]:
         grid = self.patch_embed.grid(*x.shape[-2:])

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import PositiveInt
 
-from vixformer.attention.projection import activation
+from vixformer.attention.activations import activation
 from vixformer.backbones.transformer import Transformer, TransformerConfig
 from vixformer.blocks.stems import Stem, StemOptions
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import Self
 
 from vixformer.attention.base import Grid
 from vixformer.attention.ops import Rotation
@@ -20,6 +21,10 @@ class Positions(nn.Module, Named, family="pos"):
     def __init__(self, dim: int, head_dim: int, grid: Grid, prefix: int) -> None:
         super().__init__()
         self.dim, self.head_dim, self.grid, self.prefix = dim, head_dim, grid, prefix
+
+    def spread(self, std: float) -> Self:
+        """Start what is learned with this standard deviation instead of START."""
+        return self
 
     def added(self, grid: Grid, repeats: int, device: torch.device) -> Tensor | None:
         """(1, P + N, D), to add to the tokens."""
@@ -49,6 +54,11 @@ class Learned(Positions, name="learned"):
         super().__init__(dim, head_dim, grid, prefix)
         self.embed = nn.Parameter(torch.empty(1, prefix + grid[0] * grid[1], dim))
         nn.init.normal_(self.embed, std=START)
+
+    @torch.no_grad()
+    def spread(self, std: float) -> Self:
+        self.embed.mul_(std / START)
+        return self
 
     def added(self, grid: Grid, repeats: int, device: torch.device) -> Tensor:
         front, places = self.embed[:, : self.prefix], self.embed[:, self.prefix :]

@@ -41,6 +41,9 @@ def changed(recipe: Recipe, options: Sequence[str], command: str, own: Sequence[
         return recipe
     from vixformer.config import Recipe, recipe_from_dict
 
+    # a switch that also takes numbers has no negation of its own
+    negated = {"--train.no-class-weights": ("--train.class-weights", "False")}
+    options = [word for option in options for word in negated.get(option, (option,))]
     return recipe_from_dict(read(Recipe, options, command, recipe, own).to_dict(), command.partition(" ")[2])
 
 

@@ -43,7 +43,8 @@ def train(args: Sequence[str]) -> None:
             recipe = with_parent(recipe, Path(out), watch.of)
         found = finished_run(recipe, Path(name).name if name.endswith(".json") else name, Path(out))
     summary = found.summary or {}
-    chosen = f"epoch {summary['best_epoch']} of {summary['epochs']} chosen on validation, {summary['seconds_an_epoch']:.1f} s an epoch"
+    how = "(the last: there is no validation)" if summary["val_top1"] is None else "chosen on validation"
+    chosen = f"epoch {summary['best_epoch']} of {summary['epochs']} {how}, {summary['seconds_an_epoch']:.1f} s an epoch"
     say(f"{found.folder}: test top-1 {summary['test_top1']:.2f} %, top-5 {summary['test_top5']:.2f} %, {chosen}")
 
 

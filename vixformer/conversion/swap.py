@@ -129,7 +129,7 @@ def swap(
         if not data.isfinite().all():
             raise ValueError("data has values that are not finite: give images normalised as in training")
     changed = check(model, layers)
-    new = _built(model, layers, config)
+    new = built(model, layers, config)
     _carry_over(model, new, changed)
     old_cores, cores = ([mechanism_of(module) for module in m.attentions()] for m in (model, new))
     taken = _shared(cores, changed)
@@ -170,7 +170,8 @@ def _check(i: int, old: Mechanism, layer: Any) -> None:
         )
 
 
-def _built(model: Backbone, layers: Sequence[Any], config: Any) -> Any:
+def built(model: Backbone, layers: Sequence[Any], config: Any = None) -> Any:
+    """A model like this one with these layers, its weights fresh."""
     config = model.spelled_out() if config is None else config
     values = {field.name: getattr(config, field.name) for field in fields(config)} | {"attention": print_layers(layers)}
     like = next(model.parameters())

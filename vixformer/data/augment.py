@@ -50,7 +50,7 @@ def cut_out(pixels: Tensor, side: int, generator: torch.Generator) -> Tensor:
     return pixels.masked_fill((inside[0].unsqueeze(2) & inside[1].unsqueeze(1)).unsqueeze(1), 0)
 
 
-def rotate(images: Tensor, degrees: float, generator: torch.Generator) -> Tensor:
+def rotate(images: Tensor, degrees: float, generator: torch.Generator, interpolation: str = "bilinear") -> Tensor:
     """Each image turned by up to `degrees` either way around its middle. The corners that come in are 0, black until normalised."""
     if not degrees:
         return images
@@ -59,4 +59,4 @@ def rotate(images: Tensor, degrees: float, generator: torch.Generator) -> Tensor
     angle = (torch.rand(b, generator=generator) * 2 - 1).mul_(degrees * torch.pi / 180).to(images.device)
     cos, sin, zero = angle.cos(), angle.sin(), torch.zeros_like(angle)
     turn = torch.stack([cos, -sin * height / width, zero, sin * width / height, cos, zero], 1).view(b, 2, 3)
-    return F.grid_sample(images, F.affine_grid(turn, list(images.shape), align_corners=False), align_corners=False)
+    return F.grid_sample(images, F.affine_grid(turn, list(images.shape), align_corners=False), interpolation, align_corners=False)

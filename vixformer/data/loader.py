@@ -20,6 +20,7 @@ class Augmentation:
     flip: bool = False
     rotate: float = 0.0
     cutout: int = 0
+    interpolation: str = "bilinear"
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Loader:
         a = self.augmentation
         for index in order.split(self.batch_size)[start:]:
             pixels, labels = self._take(index)
-            pixels = rotate(crop_and_flip(pixels, a.crop, a.flip, generator), a.rotate, generator)
+            pixels = rotate(crop_and_flip(pixels, a.crop, a.flip, generator), a.rotate, generator, a.interpolation)
             yield self._ready(cut_out(pixels, a.cutout, generator)), labels
 
     def plain(self) -> Iterator[tuple[Tensor, Tensor]]:

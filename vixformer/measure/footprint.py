@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from vixformer.attention.layout import is_exact
 from vixformer.backbones.base import Backbone
 from vixformer.measure.cost import model_cost, parameters, torchsummary_bytes, weight_bytes
 from vixformer.measure.latency import interleaved, settled
@@ -62,7 +63,7 @@ def peaks(model: Backbone, batch: int, precision: str) -> dict[str, Any]:
     config: Any = model.config
     options = {"name": config.owner.name, **{f.name: getattr(config, f.name) for f in dataclasses.fields(config)}}
     twin = {**options, "attention": "softmax"}
-    exact = model.attention_expression() == "softmax"
+    exact = is_exact(model.attention_expression())
     jobs = [Job(given, batch, precision) for given in ([options] if exact else [options, twin])]
     found = peak_memory(jobs, next(model.parameters()).device.type)
     if found is None:

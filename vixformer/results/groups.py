@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vixformer.attention.kernels.softmax import SoftmaxKernel
+from vixformer.attention.layout import is_exact
 from vixformer.attention.performer import Performer
 from vixformer.attention.softmax import Softmax
 from vixformer.results.runs import RECIPE, Run, Spread, layers_of, read_run, spread
@@ -68,7 +69,7 @@ class Group:
 
     @property
     def exact(self) -> bool:
-        return self.attention == "softmax"
+        return is_exact(self.attention)
 
     def layout(self) -> Layout | None:
         layers = layers_of(self.runs[0].recipe.model, self.attention)
@@ -200,7 +201,7 @@ def comparable(groups: Iterable[Group]) -> dict[str, list[Group]]:
 
 def _but_attention(group: Group) -> dict[str, Any]:
     own = {"attention", "seed", "weights", "distill", "fold", "root"}
-    recipe = group.runs[0].recipe.to_dict()
+    recipe = group.runs[0].recipe.to_dict(whole=True)
     return {f"{part}.{key}": value for part, values in recipe.items() for key, value in values.items() if key not in own}
 
 

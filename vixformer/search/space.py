@@ -76,7 +76,7 @@ class Space:
 
     def applied(self, recipe: Recipe, found: Mapping[str, Value]) -> Recipe:
         """The recipe with these values; a sentence where they cannot be together."""
-        values = recipe.to_dict()
+        values = recipe.to_dict(whole=True)
         together = {name: value for bundle, options in self.bundles.items() for name, value in options[str(found[bundle])].items()}
         for name, value in {**self.fixed, **together, **found}.items():
             if isinstance(value, str):
@@ -113,7 +113,7 @@ class Space:
         for name, options in tries.items():
             reasons = []
             for fields in options:
-                values = recipe.to_dict()
+                values = recipe.to_dict(whole=True)
                 for field, value in fields.items():
                     values[field.partition(".")[0]][field.partition(".")[2]] = value
                 try:
@@ -126,7 +126,7 @@ class Space:
 
     def check(self, recipe: Recipe) -> None:
         """That every field exists and every template finds what it names."""
-        values = recipe.to_dict()
+        values = recipe.to_dict(whole=True)
         together = [name for options in self.bundles.values() for fields in options.values() for name in fields]
         for name in together:
             if "." not in name:

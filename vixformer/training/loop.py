@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vixformer.attention.base import redraw
+from vixformer.attention.base import redraw, shrink
 from vixformer.backbones.base import BEST, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
+from vixformer.conversion.reduce import reduced
 from vixformer.data.loader import Loader
 from vixformer.data.preprocess import Preprocessing
 from vixformer.measure import footprint
@@ -35,6 +35,7 @@ from vixformer.training.group import Alone, Group, is_of_the_group, process_devi
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.lock import locked
 from vixformer.training.loggers import make_loggers
+from vixformer.training.losses import loss_of
 from vixformer.training.observer import Observer, Stopped
 from vixformer.training.optim import learning_rate, make_optimizer
 from vixformer.training.parts import load_parts, pick_device
@@ -123,6 +124,7 @@ class _Run:
             self.observer = Observer()
         self.parts = load_parts(recipe, self.device)
         self.precision: torch.dtype = getattr(torch, recipe.train.precision)
+        self.loss = loss_of(recipe.train, self.parts.train.images.labels, self.parts.classes, self.device)
         unlocked = folder if self.group.writes else None
         if unlocked is not None and unlocked.is_dir():  # before anything in it is read
             held.enter_context(locked(unlocked))
@@ -151,7 +153,6 @@ class _Run:
         optimizer = make_optimizer(begun.model, recipe.train)
         self.state = State(begun.model, optimizer, scaler, order, augment, features, conversion=begun.conversion)
         self.forward: Any = torch.compile(wrapped) if recipe.train.compile else wrapped
-        self.weights = self._class_weights() if recipe.train.class_weights else None
         self.best: dict[str, Tensor] | None = None
         self.retreats = 0
         self.snapshot: Any = None
@@ -260,7 +261,7 @@ class _Run:
         with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
             scores = self.forward(images)
         scores = scores.float()
-        loss = F.cross_entropy(scores, labels, weight=self.weights, label_smoothing=train.label_smoothing)
+        loss = self.loss(scores, labels)
         weight = self.group.weight(count)
         loss = loss * weight
         value, hits = self.group.sums(loss.item() / self.group.size, float((scores.argmax(1) == labels).sum()) if weight else 0.0)
@@ -278,6 +279,7 @@ class _Run:
             state.scaler.update()
             state.optimizer.zero_grad(set_to_none=True)
             state.steps += 1
+            shrink(state.model, rate)
             if self._redraws():
                 redraw(state.model, state.redraw)
         return value
@@ -318,6 +320,9 @@ class _Run:
     def _measured(self) -> Result:
         state, history = self.state, self.state.history
         self._restore_best()
+        if (smaller := reduced(self.state.model)) is not self.state.model:
+            self.state.model = smaller
+            self._keep_best()
         began = time.perf_counter()
         scores = self._evaluate(self.parts.test)
         test_seconds = time.perf_counter() - began
@@ -354,10 +359,6 @@ class _Run:
             return evaluate(model, loader, self.precision)
         (mine,) = self.group.share(torch.arange(len(loader.images)))
         return self.group.scores(evaluate(model, replace(loader, images=loader.images.take(mine)), self.precision))
-
-    def _class_weights(self) -> Tensor:
-        counts = torch.bincount(self.parts.train.images.labels, minlength=len(self.parts.classes)).clamp(min=1)
-        return (counts.sum() / (len(counts) * counts)).float().to(self.device)
 
     def _best_epoch(self) -> int:
         """By the validation part; the last one where there is none; -1 where what was started from was better than all that came."""
@@ -401,9 +402,11 @@ class _Run:
         return plain
 
     def _restore_best(self) -> None:
-        state = from_pretrained(self.folder / BEST).state_dict() if self.folder is not None else self.best
-        assert state is not None
-        self.state.model.load_state_dict(state)
+        if self.folder is not None:
+            self.state.model = from_pretrained(self.folder / BEST).to(self.device)
+        else:
+            assert self.best is not None
+            self.state.model.load_state_dict(self.best)
 
     def _save(self) -> None:
         if self.folder is None or not (self.group.writes or self.group.sharded):

@@ -13,7 +13,7 @@ ONECYCLE_RISE, ONECYCLE_START, ONECYCLE_END = 0.3, 1 / 25, 1 / 25e4
 
 
 def make_optimizer(model: Any, train: Train) -> torch.optim.Optimizer:
-    skip = model.no_weight_decay()
+    skip = model.no_weight_decay() if train.decays == "matrices" else set()
     named = dict(model.named_parameters())
     groups = [
         {"params": [p for name, p in named.items() if name not in skip], "weight_decay": train.weight_decay},
@@ -42,7 +42,10 @@ def _factor(train: Train, t: float, share: float) -> float:
         case "cosine":
             return _cosine(share)
         case "restarts":
-            return _cosine(t % train.restart_every / train.restart_every)
+            began, length = 0, train.restart_every
+            while train.restart_growth > 1 and t - began >= length:
+                began, length = began + length, length * train.restart_growth
+            return _cosine((t - began) % length / length)
         case "onecycle":
             if share < ONECYCLE_RISE:
                 return ONECYCLE_START + (1 - ONECYCLE_START) * (1 - _cosine(share / ONECYCLE_RISE))

@@ -54,7 +54,7 @@ def load_parts(recipe: Recipe, device: torch.device) -> Parts:
     def loader(images: Images, augmentation: Augmentation = Augmentation()) -> Loader:  # noqa: B008
         return Loader(images, train.batch_size, mean, std, size, device, augmentation)
 
-    augmentation = Augmentation(data.crop, data.flip, data.rotate, data.cutout)
+    augmentation = Augmentation(data.crop, data.flip, data.rotate, data.cutout, data.interpolation)
     return Parts(loader(learn, augmentation), loader(everything.take(held)) if len(held) else None, loader(test), learn.classes)
 
 

@@ -11,6 +11,7 @@ from vixformer.attention.kernels.relu import ReLU
 
 
 class Angular(ReLU, name="angular"):
+    one_each = True
     projects = "always"
     uses_norm = True
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
+import torch
 from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 
@@ -27,7 +28,9 @@ class Kernel(nn.Module, Configured, family="kernel"):
     native_exp: ClassVar[bool | None] = None
     """For kernels that compiled code knows too: whether they are the exponential form (true) or ReLU (false). Not inherited, because a
     subclass has another formula."""
-    floor: ClassVar[float | None] = None
+    one_each: ClassVar[bool] = False
+    """Whether each feature is made of one direction alone, so that a few can be left out. Not inherited."""
+    floor: float | None = None
     """The least size of the normaliser, for features that may be negative."""
 
     @dataclass(frozen=True, kw_only=True)
@@ -64,3 +67,19 @@ class PositiveKernel(Kernel):
             default = next(field.default for field in fields(self) if field.name == "eps")
             if performer.causal and self.eps not in (0, default):
                 raise ValueError("under causal=true this kernel has no eps: leave it out")
+
+
+class RawKernel(PositiveKernel):
+    """A kernel whose function may be negative: it is made positive, or with `raw=true` taken as it is.
+
+    The normalizer of raw features may be negative or nearly vanish, and what it divides explode: nothing keeps it away from zero.
+    """
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(PositiveKernel.Config):
+        raw: bool = False
+
+    def __init__(self, config: Any, head_dim: int, features: int, causal: bool) -> None:
+        super().__init__(config, head_dim, features, causal)
+        if config.raw:
+            self.floor = torch.finfo(torch.float32).tiny

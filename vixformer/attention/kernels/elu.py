@@ -1,4 +1,4 @@
-"""ELU(u) shifted by alpha, so that it is positive."""
+"""ELU(u) shifted by alpha, so that it is positive; with `raw=true` not shifted."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor
 
-from vixformer.attention.kernels.base import PositiveKernel
+from vixformer.attention.kernels.base import RawKernel
 
 
-class ELU(PositiveKernel, name="elu"):
+class ELU(RawKernel, name="elu"):
+    one_each = True
+
     @dataclass(frozen=True, kw_only=True)
-    class Config(PositiveKernel.Config):
+    class Config(RawKernel.Config):
         alpha: PositiveFloat = 1.0
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
-        return F.elu(u, self.config.alpha) + (self.config.alpha + self.config.eps)
+        shift = 0.0 if self.config.raw else self.config.alpha
+        return F.elu(u, self.config.alpha) + (shift + self.config.eps)

@@ -18,6 +18,7 @@ class Exp(PositiveKernel, name="exp"):
     the mean u of each image and head: the bounds follow the data, and no image depends on the others of its batch.
     """
 
+    one_each = True
     native_exp = True
 
     @dataclass(frozen=True, kw_only=True)

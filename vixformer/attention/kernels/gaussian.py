@@ -6,5 +6,6 @@ from vixformer.attention.kernels.softmax import SoftmaxKernel
 
 
 class Gaussian(SoftmaxKernel, name="gaussian"):
+    one_each = True
     native_exp = True
     norm_weight = 1.0

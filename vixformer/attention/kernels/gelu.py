@@ -1,15 +1,18 @@
-"""GELU(u) shifted by its minimum, without which the normaliser could vanish."""
+"""GELU(u) shifted by its minimum, without which the normalizer could vanish; with `raw=true` not shifted."""
 
 from __future__ import annotations
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from vixformer.attention.kernels.base import PositiveKernel
+from vixformer.attention.kernels.base import RawKernel
 
 MINIMUM = 0.16997121  # of -GELU, at u = -0.7518
 
 
-class GELU(PositiveKernel, name="gelu"):
+class GELU(RawKernel, name="gelu"):
+    one_each = True
+
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
-        return F.gelu(u) + (MINIMUM + self.config.eps)
+        shift = 0.0 if self.config.raw else MINIMUM
+        return F.gelu(u) + (shift + self.config.eps)

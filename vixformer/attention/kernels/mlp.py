@@ -1,6 +1,7 @@
 """A learned kernel, softplus(W2 ReLU(W1 x + b1) + b2): the final f-theta of "Optimizing Image Classification on CIFAR-10" (2024).
 
-Its formula leaves the sign open; softplus makes the features positive. The hidden layer is twice as wide as the head.
+Its formula leaves the sign open; softplus makes the features positive, and `raw=true` leaves it out, as the formula does.
+The hidden layer is twice as wide as the head.
 """
 
 from __future__ import annotations
@@ -8,20 +9,21 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vixformer.attention.kernels.base import PositiveKernel
+from vixformer.attention.kernels.base import RawKernel
 
 
-class MLPKernel(PositiveKernel, name="mlp"):
+class MLPKernel(RawKernel, name="mlp"):
     projects = "never"
 
-    def __init__(self, config: PositiveKernel.Config, head_dim: int, features: int, causal: bool) -> None:
+    def __init__(self, config: RawKernel.Config, head_dim: int, features: int, causal: bool) -> None:
         super().__init__(config, head_dim, features, causal)
         self.fc1 = nn.Linear(head_dim, 2 * head_dim)
         self.fc2 = nn.Linear(2 * head_dim, features)
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         hidden = F.relu(F.linear(u, self.fc1.weight.to(u.dtype), self.fc1.bias.to(u.dtype)))
-        return F.softplus(F.linear(hidden, self.fc2.weight.to(u.dtype), self.fc2.bias.to(u.dtype))) + self.config.eps
+        features = F.linear(hidden, self.fc2.weight.to(u.dtype), self.fc2.bias.to(u.dtype))
+        return (features if self.config.raw else F.softplus(features)) + self.config.eps
 
     def macs(self) -> int:
         return self.fc1.weight.numel() + self.fc2.weight.numel()

@@ -10,6 +10,7 @@ from vixformer.attention.kernels.base import PositiveKernel
 
 
 class ReLU(PositiveKernel, name="relu"):
+    one_each = True
     native_exp = False
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:

@@ -13,6 +13,7 @@ from vixformer.attention.kernels.base import PositiveKernel
 
 
 class SoftmaxKernel(PositiveKernel, name="softmax"):
+    one_each = True
     native_exp = True
     estimates_softmax = True
     projects = "always"

@@ -1,0 +1,58 @@
+"""Losses against their formulas."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from vixformer import load_recipe
+from vixformer.commands.flags import changed
+from vixformer.config import Train
+from vixformer.training.losses import loss_of
+
+CLASSES = ("a", "b", "c")
+SCORES = torch.randn(40, 3, generator=torch.Generator().manual_seed(0)) * 3
+LABELS = torch.randint(3, (40,), generator=torch.Generator().manual_seed(1))
+
+
+def loss(**options: object) -> torch.Tensor:
+    train = Train(**options)  # pyright: ignore[reportArgumentType]
+    return loss_of(train, LABELS, CLASSES, torch.device("cpu"))(SCORES, LABELS)
+
+
+def test_focal_loss() -> None:
+    chance = SCORES.softmax(1)[torch.arange(40), LABELS]
+    assert torch.allclose(loss(loss="focal"), ((1 - chance) ** 2 * -chance.log()).mean())
+    assert torch.allclose(loss(loss="focal", focal_gamma=0.0), F.cross_entropy(SCORES, LABELS))
+    weights = torch.tensor([1.0, 4.0, 1.0])
+    weighted = (weights[LABELS] * (1 - chance) ** 2 * -chance.log()).sum() / weights[LABELS].sum()
+    assert torch.allclose(loss(loss="focal", class_weights=(1.0, 4.0, 1.0)), weighted)
+    sure = torch.tensor([[200.0, 0.0, 0.0]], requires_grad=True)
+    loss_of(Train(loss="focal", focal_gamma=0.5), LABELS, CLASSES, torch.device("cpu"))(sure, torch.tensor([0])).backward()
+    assert sure.grad is not None
+    assert sure.grad.isfinite().all()
+
+
+def test_weights_a_class() -> None:
+    assert torch.allclose(loss(class_weights=(1.0, 4.0, 1.0)), F.cross_entropy(SCORES, LABELS, weight=torch.tensor([1.0, 4.0, 1.0])))
+    seldom = 40 / (3 * torch.bincount(LABELS))
+    assert torch.allclose(loss(class_weights=True), F.cross_entropy(SCORES, LABELS, weight=seldom))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--train.class-weights"], True),
+        (["--train.class-weights", "--train.epochs", "3"], True),
+        (["--train.no-class-weights"], False),
+        (["--train.class-weights", "1", "2.5"], (1.0, 2.5)),
+    ],
+)
+def test_weights_a_class_on_the_command_line(words: list[str], expected: object) -> None:
+    assert changed(load_recipe("quick/exact"), words, "train quick/exact").train.class_weights == expected
+
+
+def test_focal_loss_takes_labels_as_they_are() -> None:
+    with pytest.raises(ValueError, match=r"loss=focal takes labels as they are: leave label_smoothing at 0, not 0.1"):
+        Train(loss="focal", label_smoothing=0.1)

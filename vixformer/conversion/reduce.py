@@ -1,0 +1,24 @@
+"""Take out of a trained model what its layers learned to do without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vixformer.backbones.base import Backbone, mechanism_of
+from vixformer.conversion.swap import built
+
+
+def reduced(model: Backbone) -> Any:
+    """The same model without features whose gates are closed; the model itself where all are open."""
+    cores = [mechanism_of(module) for module in model.attentions()]
+    changes = [core.reduced() for core in cores]
+    if not any(changes):
+        return model
+    new = built(model, [core.config if change is None else change[0] for core, change in zip(cores, changes, strict=True)])
+    state = model.state_dict()
+    for name, module in model.named_modules():
+        for core, change in zip(cores, changes, strict=True):
+            if module is core and change is not None:
+                state |= {f"{name}.{key}": tensor for key, tensor in change[1].items()}
+    new.load_state_dict(state)
+    return new.train(model.training)
