@@ -137,11 +137,11 @@ def test_weights_a_class_are_as_many_as_classes(tmp_path: Path) -> None:
 
 
 def test_features_that_are_not_worth_their_price_are_gone(tmp_path: Path) -> None:
-    recipe = tiny(attention="performer(kernel=relu, features=32, gate=4.0) + softmax", lr=1e-2, epochs=4, data={"val_fraction": 0.0})
+    recipe = tiny(attention="performer(kernel=relu, features=32, gate=10.0) + softmax", lr=1e-2, epochs=4, data={"val_fraction": 0.0})
     result = train(recipe, tmp_path)
     (left,) = {p.shape[0] for name, p in result.model.named_parameters() if name.endswith("gate")}
     assert 1 <= left < 32
-    assert result.summary["attention"] == f"performer(kernel=relu, features={left}, gate=4.0) + softmax"
+    assert result.summary["attention"] == f"performer(kernel=relu, features={left}, gate=10.0) + softmax"
     assert from_pretrained(tmp_path).attention_expression() == result.summary["attention"]
     (tmp_path / "summary.json").unlink()
     assert train(recipe, tmp_path, resume=True).summary["test_loss"] == result.summary["test_loss"]

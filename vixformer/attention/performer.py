@@ -32,7 +32,8 @@ class Performer(LinearCore, name="performer"):
     The last `local_heads` attend exactly, to the tokens of their segment of `window` tokens and of the segments beside it.
 
     `gate` learns how many features there are: each has a weight, 1 at first, which every step of training moves towards zero by this
-    number times the learning rate (the proximal step of an L1 price). Features whose weight is zero are gone after training.
+    number times the learning rate (the proximal step of an L1 price), the largest being held at 1. Features whose weight is zero are gone
+    after training.
     """
 
     mask = "exact"
@@ -128,7 +129,9 @@ class Performer(LinearCore, name="performer"):
     @torch.no_grad()
     def shrink(self, rate: float) -> None:
         if self.gate is not None:
-            self.gate.copy_(self.gate.sign() * (self.gate.abs() - rate * self.config.gate).clamp(min=0.0))
+            paid = self.gate.sign() * (self.gate.abs() - rate * self.config.gate).clamp(min=0.0)
+            largest = paid.abs().amax()
+            self.gate.copy_(torch.where(largest > 0, paid / largest, self.gate))  # attention divides, so only ratios count
 
     def reduced(self) -> tuple[Config, dict[str, Tensor]] | None:
         if self.gate is None or bool(self.gate.all()):
