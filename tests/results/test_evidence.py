@@ -40,6 +40,7 @@ def test_one_seed_is_an_estimate_but_never_a_verdict() -> None:
     ("says", "below", "within", "above"),
     [
         ("above", "ruled out", "ruled out", "shown"),
+        ("below", "shown", "ruled out", "ruled out"),
         ("not above", "shown", "shown", "ruled out"),
         ("not below", "ruled out", "shown", "shown"),
         ("equal", "ruled out", "shown", "ruled out"),
@@ -55,7 +56,7 @@ def test_a_verdict_is_about_what_is_claimed(says: Says, below: Verdict, within: 
 def test_many_claims_need_more_evidence_than_one() -> None:
     found = Effect(2.0, 0.8, 9, 10, "paired")
     assert judge([(found, "above", 0.5)])[0].verdict == "shown"
-    assert {judged.verdict for judged in judge([(found, "above", 0.5)] * 10)} == {"open"}
+    assert {judged.verdict for judged in judge([(found, "above", 0.5) for _ in range(10)])} == {"open"}
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
 
 

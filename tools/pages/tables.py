@@ -17,7 +17,7 @@ AVERAGES = ("accuracy", "macro avg", "weighted avg")
 RUNS = kept_runs()
 TIMES = kept_timings()
 REPORTED = {
-    row["recipe"]: row for path in sorted((RESULTS / "reported").glob("*.csv")) for row in csv.DictReader(path.read_text().splitlines())
+    name: row for document in DOCUMENTS.values() for name, row in document.printed.items()
 }
 """By recipe, in the documents' order."""
 for _name in REPORTED:  # rows that a document prints twice

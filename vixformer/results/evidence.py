@@ -14,8 +14,8 @@ from typing import Literal, TypeVar
 
 from scipy.stats import t as student
 
-Says = Literal["above", "not above", "not below", "equal"]
-"""What a claim says of a - b: above zero, not above it, not below it, or equal to it."""
+Says = Literal["above", "below", "not above", "not below", "equal"]
+"""What a claim says of a - b: above zero, below it, not above it, not below it, or equal to it."""
 Verdict = Literal["shown", "ruled out", "open"]
 Method = Literal["paired", "welch", "test images"]
 LEVEL = 0.05
@@ -125,7 +125,7 @@ def _decisive(found: Effect | None, limit: float) -> tuple[float, Literal["above
 
 
 def _verdict(says: Says, direction: Literal["above", "below", "within"]) -> Verdict:
-    agrees = {"above": ("above",), "not above": ("below", "within"), "not below": ("above", "within"), "equal": ("within",)}
+    agrees = {"above": ("above",), "below": ("below",), "not above": ("below", "within"), "not below": ("above", "within"), "equal": ("within",)}
     return "shown" if direction in agrees[says] else "ruled out"
 
 
