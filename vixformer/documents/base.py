@@ -117,7 +117,9 @@ class Document:
         """What its own tables say of a claim: a difference in points, or for costs a ratio; None where they do not hold it."""
         if claim.printed is not None:
             return claim.printed
-        column = claim.column or self.top1
+        column = claim.column or (self.top1 if claim.measure == "top-1" else None)
+        if column is None:
+            return None
         sides = [self._values(recipes, column) for recipes in claim.sides()]
         if not all(sides):
             return None

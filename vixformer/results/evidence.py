@@ -125,7 +125,13 @@ def _decisive(found: Effect | None, limit: float) -> tuple[float, Literal["above
 
 
 def _verdict(says: Says, direction: Literal["above", "below", "within"]) -> Verdict:
-    agrees = {"above": ("above",), "below": ("below",), "not above": ("below", "within"), "not below": ("above", "within"), "equal": ("within",)}
+    agrees = {
+        "above": ("above",),
+        "below": ("below",),
+        "not above": ("below", "within"),
+        "not below": ("above", "within"),
+        "equal": ("within",),
+    }
     return "shown" if direction in agrees[says] else "ruled out"
 
 
