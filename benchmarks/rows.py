@@ -17,6 +17,7 @@ from unittest.mock import patch
 import torch
 import torch.nn.functional as F
 
+import vixformer
 from benchmarks.page import alone, put
 from vixformer import load_recipe
 from vixformer.attention.softmax import Softmax
@@ -29,7 +30,7 @@ from vixformer.training.allocator import keep_freed_memory
 
 BATCH = 64
 FOLDER = "xformers/cifar10/"
-REPORTED = Path(__file__).parent.parent / "docs/results/reported/xformers.csv"
+REPORTED = Path(vixformer.__file__).parent / "documents/xformers.csv"
 EXACT = {"vi": "vit", "fn": "vit", "mi": "vit", "le": "levit", "cc": "cct", "cv": "cvt", "pi": "pit"}
 """By the first letters of a row, the row with exact attention."""
 

@@ -18,6 +18,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "train several alike, and a table",
     ),
     "train": ("train.train", "RECIPE [--train.epochs 3 ...] [--out DIR] | --resume RUN", "train one recipe, by name or from a JSON file"),
+    "reproduce": (
+        "reproduce.reproduce",
+        "[DOCUMENT] [--table 2 | --figure 5] [--budget 2h] [--seeds 3] [--jobs 2] [--out DIR] | --list",
+        "a table or figure of a document, beside what its recipes give here",
+    ),
     "search": (
         "search.search_command",
         "RECIPE --space SPACE --trials N [--sampler tpe|grid|random] [--pruner median|hyperband|none] [--metric val_top1] "
@@ -69,7 +74,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 """The function in commands/ that each one calls, what it takes, and what it does. It is imported when it is called, so that help comes at
 once."""
-LISTED = ("models", "attentions", "overview", "show", "convert", "advise", "bench", "predict", "export", "report", "serve")
+LISTED = ("models", "attentions", "overview", "show", "convert", "advise", "bench", "predict", "export", "report", "reproduce", "serve")
 """Commands that list their flags themselves."""
 FLAGS = {
     "compare": {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from dataclasses import replace
@@ -17,16 +16,16 @@ from tests.attention.cases import slow_unless
 from vixformer import list_recipes, load_recipe
 from vixformer.config import Recipe, read_recipe
 from vixformer.data.base import DataSet, Images
+from vixformer.documents import DOCUMENTS
 from vixformer.recipes.lens import EPOCH, SETTINGS
 from vixformer.training.optim import learning_rate, make_optimizer
 
-REPORTED = Path(__file__).parents[2] / "docs/results/reported"
 NAMES = [name for name in list_recipes() if "-as-printed/" not in name]  # whose models are those of the others
 CLASSES = {"cifar100": 100, "tiny-imagenet": 200, "synthetic": 1000}
 
 
 def reported(document: str) -> list[str]:
-    return [row["recipe"] for row in csv.DictReader((REPORTED / f"{document}.csv").read_text().splitlines())]
+    return list(DOCUMENTS[document].printed)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Sequence
 
-from tools.runs import RESULTS, kept_runs, kept_timings
+from tools.runs import kept_runs, kept_timings
 from vixformer import load_recipe
+from vixformer.documents import DOCUMENTS
 from vixformer.measure.machine import in_words
 from vixformer.results.runs import spread
 from vixformer.results.statistics import Claim, Difference, Says, a_seed, difference
@@ -17,9 +17,7 @@ AVERAGES = ("accuracy", "macro avg", "weighted avg")
 
 RUNS = kept_runs()
 TIMES = kept_timings()
-REPORTED = {
-    row["recipe"]: row for path in sorted((RESULTS / "reported").glob("*.csv")) for row in csv.DictReader(path.read_text().splitlines())
-}
+REPORTED = {name: row for document in DOCUMENTS.values() for name, row in document.printed.items()}
 """By recipe, in the documents' order."""
 for _name in REPORTED:  # rows that a document prints twice
     _same = f"fast-attention/exp1/{_name.rpartition('/')[2]}"

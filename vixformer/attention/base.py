@@ -123,9 +123,9 @@ class Mixer(Mechanism):
 
     mask = "refused"
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, *grid: Grid | None) -> Tensor:
         check_tokens(x, self.shape.dim)
-        return super().__call__(x)
+        return super().__call__(x, *grid)
 
     def forward(self, x: Tensor) -> Tensor:
         raise NotImplementedError

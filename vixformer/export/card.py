@@ -71,7 +71,8 @@ def _trained(group: Group, run: Run) -> list[str]:
         f"* {counted(first['epochs'], 'epoch')} in batches of {train.batch_size}, {train.optimizer}, rate {train.lr:g} ({train.schedule}), "
         f"weight decay {train.weight_decay:g}, {train.precision}, seed {train.seed}.",
         f"* Test top-1: {first['test_top1']:.2f} % ({runs}) on {first['test_images']:,} images.",
-        f"* {first['parameters']:,} parameters, {first['multiply_adds']:,} multiply-adds an image.",
+        f"* {first['parameters']:,} parameters"
+        + (f", {first['multiply_adds']:,} multiply-adds an image." if "multiply_adds" in first else "."),
     ]
     if seconds is not None:
         lines.append(f"* Training took {seconds.mean:.0f} s on {in_words(first['machine'])}.")

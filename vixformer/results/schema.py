@@ -69,8 +69,8 @@ class Summary(TypedDict, total=False):
     train_seconds: Required[Amount]
     seconds_an_epoch: Amount
     parameters: Required[Count]
-    multiply_adds: Required[Count]
-    kept_bytes: Required[Count]
+    multiply_adds: Count
+    kept_bytes: Count
     inference_batch: Count
     inference_ms_mean: Amount
     inference_ms_sd: Amount

@@ -1,0 +1,143 @@
+"""`vix reproduce`: a table or a figure of a document, beside what its recipes give here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import PositiveInt
+
+from vixformer.commands.flags import seconds, split_flags
+from vixformer.terminal import markdown, read, say, table
+
+if TYPE_CHECKING:
+    from vixformer.documents import Document
+    from vixformer.documents.base import Exhibit
+    from vixformer.training.compare import Comparison
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    table: PositiveInt | None = None
+    """Number of the table in the document."""
+    figure: PositiveInt | None = None
+    """Number of the figure in the document."""
+    budget: str | None = None
+    """Time for all runs, such as 20m or 2h; the same number of epochs and images for every row. Left out: the document's own."""
+    seeds: PositiveInt = 1
+    """Number of random seeds."""
+    jobs: PositiveInt = 1
+    """Number of runs to train in parallel (they share the CPU cores)."""
+    out: Path = Path("runs")
+    """Folder for the runs; rerun the same command to resume."""
+    list: bool = False
+    """List every table and figure, with its rows and the hours that the document's own budget takes on this machine."""
+
+
+def reproduce(args: Sequence[str]) -> None:
+    words, flags = split_flags(args, switches=("--list",))
+    options: Options = read(Options, flags, "reproduce")
+    from vixformer.documents import DOCUMENTS, find
+
+    if options.list or not words:
+        return _list([find(DOCUMENTS, word) for word in words] or list(DOCUMENTS.values()))
+    if len(words) > 1:
+        raise ValueError(f'one document at a time, not {len(words)}: write "vix reproduce {words[0]} --table 1"')
+    document = find(DOCUMENTS, words[0])
+    if (options.table is None) == (options.figure is None):
+        names = ", ".join(f"--{exhibit.what} {exhibit.number}" for exhibit in document.exhibits)
+        raise ValueError(f"which table or figure of {document.name}? Add one of: {names}")
+    what, number = ("table", options.table) if options.table is not None else ("figure", options.figure)
+    assert number is not None
+    _run(document, document.exhibit(what, number), options, list(args))
+
+
+def _list(documents: Sequence[Document]) -> None:
+    from vixformer.documents.reproduce import hours
+    from vixformer.terminal import Steps
+
+    rows = []
+    with Steps() as steps:
+        many = [(document, exhibit) for document in documents for exhibit in document.exhibits]
+        for i, (document, exhibit) in enumerate(many, 1):
+            recipes = exhibit.recipes()
+            found = hours(recipes)
+            took = f"{found:,.1f}" if found < 10 else f"{found:,.0f}"
+            rows.append((document.name, exhibit.name, exhibit.about, str(len(recipes)), took))
+            steps("timing steps", i, len(many))
+    table(("document", "exhibit", "what it shows", "rows", "hours"), rows)
+    say("Hours: one seed at the document's own number of images and epochs on this machine, estimated from a few training steps with exact")
+    say('attention and the multiply-adds of every row. "vix reproduce hybrid --table 2 --budget 2h --seeds 3" runs what fits.')
+
+
+def _run(document: Document, exhibit: Exhibit, options: Options, args: list[str]) -> None:
+    from vixformer.commands.watch import Watch
+    from vixformer.documents.reproduce import beside, judged
+    from vixformer.recipes import load_recipe
+    from vixformer.results.files import write_text
+    from vixformer.training.compare import compare
+
+    recipes = {name: load_recipe(name) for name in exhibit.recipes()}
+    with Watch(exhibit.name, None, f"vix reproduce {' '.join(args)}") as watch:
+        observer = watch.next if options.jobs == 1 else watch.side_by_side(len(recipes) * options.seeds)
+        found = compare(
+            recipes,
+            options.out,
+            seeds=options.seeds,
+            budget=None if options.budget is None else seconds(options.budget),
+            jobs=options.jobs,
+            observer=observer,
+            tell=watch.tell,
+        )
+    title = f'"{document.title}", {exhibit.name}: {exhibit.about}'
+    columns, cells = _table(exhibit, beside(document, exhibit, found))
+    say(title)
+    table(columns, cells)
+    told = [*_notes(exhibit, found), *_claims(judged(document, found))]
+    for line in told:
+        say(line)
+    path = options.out / f"{document.name}-{exhibit.what}-{exhibit.number}.md"
+    write_text(path, f"# {title}\n\n{markdown(columns, cells)}\n" + "".join(f"* {line}\n" for line in told))
+    say(f"This table is in {path}, the runs beside it.")
+    for name in exhibit.draws:
+        say(f"Draw it with: vix report {options.out} --figures DIR (files {name}*)")
+
+
+def _table(exhibit: Exhibit, rows: Sequence[Any]) -> tuple[list[str], list[list[str]]]:
+    """A column that has nothing of ours, such as the largest test accuracy of a short run, is left out."""
+    shown = [c for c in exhibit.columns if any(row.printed.get(c.printed) for row in rows)]
+    ours = {c.printed for c in shown if any(row.ours.get(c.printed) for row in rows)}
+    columns = ["recipe"]
+    for c in shown:
+        columns += [f"{c.title}, printed", *([f"{c.title}, here"] if c.printed in ours else [])]
+    columns += ["test top-1 % here", "difference"]
+    cells = []
+    for row in rows:
+        line = [row.recipe]
+        for c in shown:
+            line += [row.printed.get(c.printed, ""), *([row.ours.get(c.printed, "")] if c.printed in ours else [])]
+        cells.append([*line, row.top1, "" if row.apart is None else str(row.apart)])
+    return columns, cells
+
+
+def _notes(exhibit: Exhibit, found: Comparison) -> list[str]:
+    notes = ["Test top-1 here is that of the epoch chosen on validation; printed accuracies are as the document defines them."]
+    if exhibit.base is not None:
+        notes.append(f"The difference is to {exhibit.base}, with its 95 % interval: paired by seed where runs share seeds.")
+    if found.cut is not None:
+        share = "all" if found.cut.fraction == 1 else f"{found.cut.fraction:.1%}"
+        notes.append(f"The budget gave every row {found.cut.epochs} epochs on {share} of the training images.")
+    if found.not_run:
+        notes.append(f"Not run: {'; '.join(found.not_run)}.")
+    return notes
+
+
+def _claims(found: Sequence[Any]) -> list[str]:
+    lines = []
+    for one in found:
+        printed = "" if one.printed is None else f", printed {one.printed:+.2f}"
+        method = "" if one.effect is None else f", {one.effect.method}"
+        lines.append(f"{one.judged.verdict}: {one.claim.text} (here {one}{method}{printed}; margin {one.margin:.2f})")
+    return lines
