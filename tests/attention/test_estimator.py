@@ -52,6 +52,11 @@ def test_constant_norms_beat_chi_norms() -> None:
     assert error(256, "scaling=sqrt, eps=0") < 0.85 * error(256, "scaling=chi, eps=0")
 
 
+def test_orthogonal_rows_beat_rows_drawn_alone() -> None:
+    """As "Testing linear-attention Transformers" says, with row norms of one distribution."""
+    assert error(64, "scaling=chi, eps=0", draws=20) < 0.95 * error(64, "scaling=iid, eps=0", draws=20)
+
+
 def test_cosh_features_estimate_softmax_at_least_as_well() -> None:
     torch.manual_seed(0)
     q, k, v = (0.5 * torch.randn(1, HEADS, N, K) for _ in range(3))

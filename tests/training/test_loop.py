@@ -338,18 +338,19 @@ def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif("VIX_DATA" not in os.environ, reason="the real files are not here: set VIX_DATA")
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "least"),
+    ("data", "attention", "least"),
     [
-        ("hybrid/mnist/all-standard", 95),
-        ("hybrid/mnist/first-relu-64", 95),
-        ("hybrid/cifar10/all-standard", 42),
-        ("hybrid/cifar10/first-relu-64", 42),
+        ("mnist", "softmax", 95),
+        ("mnist", "first(performer(kernel=relu, features=64))", 95),
+        ("cifar10", "softmax", 42),
+        ("cifar10", "first(performer(kernel=relu, features=64))", 42),
     ],
 )
-def test_two_epochs_of_the_hybrid_recipes(name: str, least: float) -> None:
-    from vixformer.recipes import load_recipe
+def test_two_epochs_of_the_hybrid_recipes(data: str, attention: str, least: float) -> None:
+    """With positions that start as they do here: those of the public code are learned more slowly."""
+    from vixformer.recipes.hybrid import small
 
-    recipe = load_recipe(name)
+    recipe = small(data, attention)
     assert train(replace(recipe, train=replace(recipe.train, epochs=2, track_test=False))).test_top1 >= least
 
 
