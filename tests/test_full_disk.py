@@ -20,6 +20,7 @@ from tests.training.test_loop import tiny
 from vixformer.backbones.base import CONFIG_FILE, WEIGHTS_FILE
 from vixformer.cli import main
 from vixformer.data.folder import Folder
+from vixformer.notes import Note
 from vixformer.results.files import read_tensors, write_tensors
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer
@@ -116,7 +117,10 @@ def test_decoded_images(disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for part in ("train", "test"):
         picture(tmp_path / "set" / part / "cat" / "a.png", (500, 500))
     monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
-    with pytest.raises(ValueError, match=r"1 decoded images of 500 x 500 need 1 MiB and .* has 0 MiB left: .*--data.resize"):
+    with (
+        pytest.warns(Note, match="500 x 500"),
+        pytest.raises(ValueError, match=r"1 decoded images of 500 x 500 need 1 MiB and .* has 0 MiB left: .*--data.resize"),
+    ):
         Folder(tmp_path / "set").read("train")
     assert not [path for path in disk.rglob("*") if path.is_file()]
 

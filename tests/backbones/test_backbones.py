@@ -210,7 +210,8 @@ def test_a_bias_for_every_distance(name: str) -> None:
             torch.nn.init.normal_(core.distances)
         assert not torch.allclose(model(x), before, atol=1e-3)
         core, (height, width) = cores[0], cores[0].shape.grid
-        q, k, v = torch.randn(3, 2, core.shape.num_heads, core.shape.num_tokens, core.shape.head_dim)
+        q, k = torch.randn(2, 2, core.shape.num_heads, core.shape.num_tokens, core.shape.head_dim)
+        v = torch.randn(*q.shape[:3], core.shape.value_dim or core.shape.head_dim)
         assert distance(core(q, k, v), core.reference(q, k, v)) <= 1e-5
         bias, front = core._bias(q, k), core.shape.num_tokens - height * width
         place = lambda row, column: front + row * width + column  # noqa: E731

@@ -48,6 +48,7 @@ from vixformer.data.mnist import MNIST
 from vixformer.data.picture import open_picture
 from vixformer.data.preprocess import Preprocessing
 from vixformer.export.card import card
+from vixformer.measure.latency import Ratio
 from vixformer.report.collect import collect
 from vixformer.report.maps import looks
 from vixformer.report.table import FORMS
@@ -197,7 +198,7 @@ THOROUGH = False
 
 def _choices(folder: Path) -> None:
     costs = tuple(LayerCost(i, 0.1, 0.2, -1.0, 2.0, 1.0) for i in range(2))
-    curve = tuple(Point(tuple(range(k)), "softmax", 0.1, 90.0, 5.0 - k) for k in range(3))
+    curve = tuple(Point(tuple(range(k)), "softmax", 0.1, 90.0, 5.0 - k, Ratio(1 - k / 5, 0.9 - k / 5, 1.1 - k / 5)) for k in range(3))
     (folder / "choice.json").write_text(json.dumps(asdict(Choice(costs, curve))))
 
 
@@ -259,7 +260,7 @@ def _serve(folder: Path) -> None:
 
     if THOROUGH:
         all_pictures(collect([folder], {}, live=True).groups)
-    with TestClient(create_app([folder], hosts=("*",))) as client:
+    with TestClient(create_app([folder]), base_url="http://127.0.0.1") as client:
         assert client.get("/api/report").status_code == 200
         known = client.get("/api/models").json()
         picture = encoded(Image.new("L", (28, 28), 90))

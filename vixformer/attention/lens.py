@@ -58,7 +58,7 @@ class Lens(LinearCore, name="lens"):
 
     @property
     def square(self) -> bool:
-        return self.look is not None or super().square
+        return self.look is not None or self.conv is not None or self.config.causal
 
     @property
     def uses_grid(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]

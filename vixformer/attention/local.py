@@ -85,7 +85,7 @@ class LocalCore(Core):
 
     @property
     def square(self) -> bool:
-        return self.conv is not None or super().square
+        return self.conv is not None or self.config.causal  # dynamo takes super().square for the property itself
 
     @property
     def uses_grid(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -198,15 +198,15 @@ def from_pretrained(folder: str | Path) -> Backbone:
         raise ValueError(f"{folder} has no model: give a run folder, a folder with {CONFIG_FILE} and its weights, or owner/name of the hub")
     name, values = read_config(folder)
     needed, weights = values.pop(IMPORTS, []), folder / WEIGHTS_FILE
+    stored = _stored(weights)
+    most = SPARE + 4 * 4 * sum(tensor.numel() for tensor in stored.values())
     try:
         backbone = Backbone.member(name)
         config = checked(backbone.Config, values, str(folder / CONFIG_FILE))
+        with Room(most, f"{folder / CONFIG_FILE} describes a model far larger than the weights beside it: copy both again"):
+            model = backbone(config)
     except ValueError as error:
         raise ValueError(f"{error}{_what_to_import(needed)}") from None
-    stored = _stored(weights)
-    most = SPARE + 4 * 4 * sum(tensor.numel() for tensor in stored.values())
-    with Room(most, f"{folder / CONFIG_FILE} describes a model far larger than the weights beside it: copy both again"):
-        model = backbone(config)
     _load_weights(model, stored, weights)
     return model.eval()
 

@@ -44,7 +44,9 @@ class Exp(PositiveKernel, name="exp"):
             return ops.stable_exp(u, None, eps, keys, mask, self.causal)
         if clamp == "dynamic":
             low, high = _three_sigma(u.detach(), mask)
-            return torch.exp(torch.minimum(torch.maximum(u, low), high) - high) + eps
+            u = torch.minimum(torch.maximum(u, low), high)
+            # without eps a query's own largest cancels in the division, and keeps it from vanishing
+            return torch.exp(u - (high if keys or eps else u.detach().amax(-1, keepdim=True))) + eps
         low = -clamp if self.config.clamp_min is None else self.config.clamp_min
         return torch.exp(u.clamp(low, clamp)) + eps
 
