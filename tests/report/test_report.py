@@ -173,7 +173,11 @@ def test_converted_models_are_paired_with_their_parents(runs: Path, tmp_path: Pa
     folder = retimed(runs, tmp_path, {"all": [5.0]})
     for i, path in enumerate(sorted(folder.glob("all-*/summary.json"))):
         stages = [{"stage": "parent", "test_top1": 50.0 + 20 * i}]
-        conversion = {"parent": f"/elsewhere/exact-seed{i}-0123456789ab", "stages": stages, "layers": []}
+        conversion = {
+            "parent": f"/elsewhere/exact-seed{i}-0123456789ab",
+            "stages": stages,
+            **dict.fromkeys(("layers", "warnings", "notes"), []),
+        }
         path.write_text(json.dumps({**json.loads(path.read_text()), "test_top1": 48.0 + 20 * i + 0.1 * i, "conversion": conversion}))
     (lines,) = sentences(read_groups([folder])).values()
     assert "all loses to exact (which it was made from) by 1.95 ± 0.64 points over 2 seeds." in lines
