@@ -176,7 +176,9 @@ def test_converted_models_are_paired_with_their_parents(runs: Path, tmp_path: Pa
         conversion = {
             "parent": f"/elsewhere/exact-seed{i}-0123456789ab",
             "stages": stages,
-            **dict.fromkeys(("layers", "warnings", "notes"), []),
+            "layers": [],
+            "warnings": [],
+            "notes": [],
         }
         path.write_text(json.dumps({**json.loads(path.read_text()), "test_top1": 48.0 + 20 * i + 0.1 * i, "conversion": conversion}))
     (lines,) = sentences(read_groups([folder])).values()
