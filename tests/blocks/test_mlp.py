@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from vixformer.attention.projection import ACTIVATIONS
+from vixformer.attention.activations import Activation
 from vixformer.blocks import mlp
 from vixformer.blocks.mlp import MLP
 from vixformer.measure.cost import bytes_kept
@@ -21,7 +21,7 @@ def grads(module: MLP, loss: Callable[[Tensor], Tensor]) -> list[Tensor]:
     return list(torch.autograd.grad(loss(module(x)), [x, *module.parameters()]))
 
 
-@pytest.mark.parametrize("act", ACTIVATIONS)
+@pytest.mark.parametrize("act", Activation.members)
 @pytest.mark.parametrize("normed", [False, True])
 def test_gradients_are_those_of_keeping_everything(act: str, normed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     module = MLP(16, 64, act, normed=normed)

@@ -25,6 +25,7 @@ from vixformer.search import study as studies
 from vixformer.search.space import Space, read_space, space_from_dict
 from vixformer.search.storage import close_storage, open_storage, patiently
 from vixformer.search.study import Plan, Spectator, Standing, search
+from vixformer.training.lock import InUseError
 
 RECIPE = tiny(attention="softmax", fraction=0.02, epochs=2, batch_size=16)
 
@@ -244,6 +245,37 @@ def test_a_trial_whose_worker_died_before_its_first_sign_of_life(tmp_path: Path,
     states = [t.state.name for t in optuna.load_study(study_name="dead", storage=storage).get_trials()]
     close_storage(storage)
     assert sorted(states) == ["COMPLETE", "COMPLETE", "FAIL"]
+
+
+def test_a_worker_that_was_taken_for_dead_goes_on_with_other_trials(tmp_path: Path) -> None:
+    """Its first trial is failed by somebody else while it trains, as other workers do after too long a silence."""
+
+    class Late(Seen):
+        def trial_begins(self, number: int, recipe: Recipe, standing: Standing) -> None:
+            if not self.recipes:
+                storage = open_storage(None, tmp_path)
+                (trial,) = optuna.load_study(study_name="study", storage=storage).get_trials()
+                storage.set_trial_state_values(trial._trial_id, optuna.trial.TrialState.FAIL)
+                close_storage(storage)
+            super().trial_begins(number, recipe, standing)
+
+    watch = Late()
+    search(plan("train.lr=1e-3|1e-4", trials=2, sampler="random"), tmp_path, spectator=watch)
+    assert [t.state.name for t in trials(tmp_path)] == ["FAIL", "COMPLETE", "COMPLETE"]
+    assert [state for state, _ in watch.ends] == ["complete", "complete"]
+
+
+def test_a_run_that_somebody_else_is_at_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def occupied(*given: Any, **options: Any) -> Any:
+        monkeypatch.setattr(studies, "train", really)
+        raise InUseError("in use")
+
+    really = studies.train
+    monkeypatch.setattr(studies, "train", occupied)
+    monkeypatch.setattr(studies, "WAIT", 0.01)
+    watch = Seen()
+    search(plan("train.lr=1e-3", trials=1, sampler="random"), tmp_path, spectator=watch)
+    assert watch.ends == [("complete", None)]
 
 
 def test_what_does_not_fit_into_memory_is_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
 from vixformer.search.plan import METRICS, Plan, fingerprint
 from vixformer.search.space import Choice, Range
 from vixformer.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently
+from vixformer.training.lock import InUseError
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer, Stopped
 
@@ -98,6 +99,8 @@ def _work(plan: Plan, study: Any, store: Any, out: Path, watch: Spectator) -> No
         except KeyboardInterrupt:
             patiently(lambda trial=trial: _given_back(study, trial), seconds=10.0)
             raise
+        except _taken_over():  # this worker was taken for dead, and the trial goes on elsewhere from the last checkpoint
+            continue
         patiently(lambda trial=trial, values=values, state=state: study.tell(trial, values, state=state, skip_if_finished=True))
         watch.trial_done(trial.number, state.name.lower(), reason, patiently(lambda: _standing(study, plan)))
 
@@ -112,6 +115,12 @@ def found(study: Any, plan: Plan) -> list[Found]:
         Found(t.number, tuple(t.values), dict(t.params), t.user_attrs.get("attention", ""), tuple(t.user_attrs.get("folders", ())))
         for t in sorted(best, key=lambda t: t.values, reverse=METRICS[plan.metric][1] == "maximize")
     ]
+
+
+def _taken_over() -> type[Exception]:
+    import optuna
+
+    return optuna.exceptions.UpdateFinishedTrialError
 
 
 # --- one trial
@@ -140,9 +149,11 @@ def _tried(plan: Plan, study: Any, trial: Any, out: Path, digest: str, watch: Sp
     watch.trial_begins(trial.number, recipe, patiently(lambda: _standing(study, plan)))
     summaries = []
     for i, (run, folder) in enumerate(zip(runs, folders, strict=True)):
-        if not (folder / SUMMARY).exists():
+        while not (folder / SUMMARY).exists():
             try:
                 train(run, folder, resume=True, observer=_Reporting(plan, trial, watch, first=i == 0))
+            except InUseError:  # a worker that was taken for dead and is only slow: it stops at its next epoch, or ends the run
+                time.sleep(WAIT)
             except Stopped:
                 return pruned(f"behind the others after epoch {len(read_run(folder).history())}")
             except ValueError as error:

@@ -22,6 +22,10 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 """File systems without locks, such as some on networks."""
 
 
+class InUseError(ValueError):
+    """Another process is training in the folder."""
+
+
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """The system gives the lock back when its owner ends, however it ends. Whoever comes second is told who the first one is."""
@@ -52,7 +56,7 @@ def _taken(path: Path, folder: Path) -> BinaryIO:
                 return file
             with file:
                 owner = _owner(file)
-            raise ValueError(f"{folder} is in use: {owner}; wait until it ends, stop it, or choose another folder with --out") from None
+            raise InUseError(f"{folder} is in use: {owner}; wait until it ends, stop it, or choose another folder with --out") from None
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 return file
