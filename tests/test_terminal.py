@@ -27,4 +27,4 @@ def test_a_table_says_which_epoch_it_is_of_and_what_it_compares_with() -> None:
     assert "x is relative to b." in notes[1]
     _, _, notes = comparison(Comparison([linear, row("b", "softmax", 51.0)]))
     assert notes[0].startswith("Test top-1 at the epoch chosen on validation")
-    assert "Of the last epoch, without validation: a." in notes
+    assert "Test top-1 at the last epoch, because there is no validation: a." in notes

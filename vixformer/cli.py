@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "reproduce": (
         "reproduce.reproduce",
         "[DOCUMENT] [--table 2 | --figure 5] [--budget 2h] [--seeds 3] [--jobs 2] [--out DIR] | --list",
-        "a table or figure of a document, beside what its recipes give here",
+        "reproduce a table or figure of a document, beside its printed numbers",
     ),
     "search": (
         "search.search_command",

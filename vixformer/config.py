@@ -21,10 +21,10 @@ from vixformer.registry import checked, later, stated, unknown
 from vixformer.room import MOST_PIXELS
 
 WEIGHTS_SHARE = 0.25
-"""Of the memory: training needs as much again for gradients, and twice for the moments of the optimizer."""
+"""Share of the memory. Training needs as much again for gradients, and twice as much for the moments of the optimizer."""
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-"""As much as numpy takes."""
+"""The range that NumPy accepts."""
 PartShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -53,7 +53,7 @@ class Data:
     rotate: Annotated[float, Field(ge=0.0, le=180.0)] = 0.0
     """Training only: turn by up to this many degrees."""
     interpolation: Literal["bilinear", "nearest"] = later("bilinear")
-    """Between pixels, of rotate."""
+    """Interpolation between pixels in rotate."""
     cutout: NonNegativeInt = 0
     """Training only: a black square of this side somewhere in each image."""
     mean: tuple[float, ...] | None = None
@@ -65,7 +65,7 @@ class Data:
             raise ValueError(f"fold counts from 0 and must be below folds = {self.folds}, not {self.fold}")
 
         if self.resize is not None and self.resize**2 > MOST_PIXELS:
-            raise ValueError(f"resize makes {self.resize} x {self.resize} pixels, and at most {MOST_PIXELS:,} are read: make it smaller")
+            raise ValueError(f"resize = {self.resize} gives more than the {MOST_PIXELS:,} pixels that an image may have: make it smaller")
 
     def source(self) -> DataSet:
         name, _, repository = self.name.partition(":")
@@ -94,7 +94,7 @@ class Train:
     lr: PositiveFloat = 1e-3
     weight_decay: NonNegativeFloat = 1e-4
     decays: Literal["matrices", "all"] = later("matrices")
-    """What decays: matrices outside of the cores, as is customary, or all weights, as where an optimizer gets them without choosing."""
+    """Which weights decay: matrices outside the attention cores, as is customary, or all weights."""
     momentum: PartShare = 0.9
     """Of sgd."""
     schedule: Literal["constant", "step", "cosine", "restarts", "onecycle"] = "cosine"
@@ -104,7 +104,7 @@ class Train:
     restart_every: PositiveInt = 10
     """Epochs, of restarts."""
     restart_growth: PositiveInt = later(1)
-    """How many times as long each period of restarts is as the one before: 2 makes 10, 20, 40 epochs."""
+    """Length of each period of restarts, relative to the one before: 2 gives 10, 20 and 40 epochs."""
     warmup: NonNegativeFloat = 0.0
     """Epochs of linear warm-up in front of the schedule."""
     min_lr: NonNegativeFloat = 0.0
@@ -112,11 +112,11 @@ class Train:
     """Largest norm of the gradient."""
     label_smoothing: PartShare = 0.0
     loss: Literal["cross-entropy", "focal"] = later("cross-entropy")
-    """`focal` counts images that are classified well for less (arXiv:1708.02002)."""
+    """Loss function; `focal` gives less weight to images that are classified well (arXiv:1708.02002)."""
     focal_gamma: NonNegativeFloat = later(2.0)
-    """Of focal: 0 is cross-entropy."""
+    """Gamma of the focal loss; 0 is cross-entropy."""
     class_weights: bool | tuple[PositiveFloat, ...] = False
-    """Weigh classes by the inverse of how often they occur, or by these numbers, one a class."""
+    """Weight classes by their inverse frequency, or by these numbers, one per class."""
     accumulate: PositiveInt = 1
     """Batches to a step of the optimiser."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -150,7 +150,7 @@ class Train:
         if self.class_weights == ():  # the flag alone
             object.__setattr__(self, "class_weights", True)
         if self.loss == "focal" and self.label_smoothing:
-            raise ValueError(f"loss=focal takes labels as they are: leave label_smoothing at 0, not {self.label_smoothing}")
+            raise ValueError(f"loss=focal does not support label_smoothing = {self.label_smoothing}: leave label_smoothing at 0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +184,7 @@ class Recipe:
             )
 
     def to_dict(self, *, whole: bool = False) -> dict[str, Any]:
-        """`whole`: with `later` fields that are at their defaults, which are otherwise left out, so that no content hash changes."""
+        """With `whole`, `later` fields at their defaults are included. Otherwise they are left out, so that no content hash changes."""
         model: Any = self.model
         told = vars if whole else stated
         return {"data": dict(told(self.data)), "model": {"name": model.owner.name, **told(self.model)}, "train": dict(told(self.train))}

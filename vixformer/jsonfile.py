@@ -1,4 +1,4 @@
-"""The one reader of JSON. A file may come from anywhere: size, depth and numbers have limits, and a refusal is one sentence."""
+"""The only reader of JSON. A file may come from anywhere, so size, depth and numbers have limits, and an error is one sentence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_json_lines(path: str | Path, *, finite: bool = True) -> list[Any]:
 
 
 def parse_json(text: str | bytes, where: str, *, finite: bool = True) -> Any:
-    """`where` begins the sentence of a refusal."""
+    """`where` begins the error message."""
     try:
         text = text.decode() if isinstance(text, bytes) else text
         value = json.loads(text, object_pairs_hook=_object, parse_int=_whole)
@@ -42,7 +42,7 @@ def parse_json(text: str | bytes, where: str, *, finite: bool = True) -> Any:
 def read_limited(path: Path) -> bytes:
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for, a device read for ever
-            raise ValueError(f"cannot read {path}: it is no file")
+            raise ValueError(f"cannot read {path}: it is not a regular file")
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
@@ -81,7 +81,7 @@ def _check(value: Any, where: str, finite: bool) -> None:
                 below += one
             elif isinstance(one, str):
                 if not one.isascii() and any("\ud800" <= letter <= "\udfff" for letter in one):
-                    raise ValueError(f"{where} has text that is no Unicode: half of a surrogate pair")
+                    raise ValueError(f"{where} has text that is not valid Unicode: half of a surrogate pair")
             elif finite and isinstance(one, float) and not math.isfinite(one):
                 raise ValueError(f"{where} has the number {one}: numbers must be finite")
         level = below

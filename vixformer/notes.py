@@ -1,4 +1,4 @@
-"""What a person should know although the work goes on: a warning in Python, one line of the command `vix`."""
+"""Notes for the user while the work continues: a warning in Python, one line from the command `vix`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def note(text: str) -> None:
 
 @contextlib.contextmanager
 def printed_notes() -> Iterator[None]:
-    """On standard error, each once and without the place in our code."""
+    """Print notes to standard error, each once and without its place in our code."""
     with warnings.catch_warnings():
         shown, said = warnings.showwarning, set()
 
@@ -43,4 +43,4 @@ def want_of_memory(error: BaseException) -> str | None:
         return None
     asked = re.search(r"allocate (\d+) bytes", str(error))
     amount = f" for {int(asked[1]) / 2**30:,.1f} GiB more" if asked else ""
-    return f"there is not enough memory{amount}: a smaller model, --train.batch-size or image size needs less"
+    return f"there is not enough memory{amount}: use a smaller model, --train.batch-size or image size"

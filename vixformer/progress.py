@@ -1,4 +1,4 @@
-"""How far work is that takes long and that nobody asked for by name. A command shows it; a library call is silent."""
+"""Progress of long work that the user did not ask for by name. A command shows it; a library call is silent."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ def is_foreign(cls: type) -> bool:
 
 
 def foreign() -> dict[str, Any]:
-    """The modules of other people whose classes joined a family, and where they are: what a helper process needs to know the same names.
-    It cannot import those of a script or a notebook, whose names are beside them."""
+    """The modules outside this package whose classes joined a family, and their files: a helper process needs them to know the same names.
+    It cannot import classes of a script or a notebook; these are listed separately."""
     members: list[Any] = [cls for family in Named.families for cls in family.members.values() if is_foreign(cls)]
     scripts = ("__main__", "__mp_main__")
     modules = sorted({cls.__module__ for cls in members}.difference(scripts))
@@ -114,7 +114,7 @@ def pick(choices: Mapping[str, T], word: str, what: str) -> T:
 
 
 def later(default: Any) -> Any:
-    """A field that a configuration got after runs had been named by their content: `stated` leaves it out at this default."""
+    """A field that was added after runs had been named by their content hash: `stated` leaves it out at this default."""
     return dataclasses.field(default=default, metadata={"later": True})
 
 
@@ -152,7 +152,7 @@ def checked(config: type[T], values: Mapping[str, Any], where: str) -> T:
 
 
 def fitted(kind: type[T], value: Any, where: str) -> T:
-    """The value itself, where it has the shape of `kind` (a TypedDict, a list of them). `where` begins the sentence of a refusal."""
+    """The value itself, if it has the shape of `kind` (a TypedDict, a list of them). `where` begins the error message."""
     try:
         _adapter(kind).validate_python(value, strict=True)
     except ValidationError as error:

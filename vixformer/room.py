@@ -1,4 +1,4 @@
-"""A configuration may ask for any size: tensors of a new model are counted before they are made, and too many are one sentence."""
+"""A configuration may ask for any size, so the tensors of a new model are counted before they are made. Too many are an error."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ def _sentence(complaint: str, flags: Sequence[str]) -> str:
 
 
 def _meant(word: str, flags: Sequence[str]) -> str | None:
-    """--seed is --seeds, or else --train.seed, and not --data.split-seed: the last part counts, a flag of the command before those of its
-    sections. Only then what is spelled alike."""
+    """--seed is --seeds, or else --train.seed, and not --data.split-seed: the last part counts, and a flag of the command comes before
+    those of its sections. Similar spelling comes last."""
     last = {flag: flag.lstrip("-").rpartition(".")[2] for flag in flags}
     typed = word.lstrip("-").rpartition(".")[2]
     same = [flag for flag in flags if last[flag].startswith(typed) or typed.startswith(last[flag])]
@@ -208,7 +208,7 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
         f"Test top-1 at {epoch}, {over}.",
         "Inference of 64 images, min of n, all models in turn; memory is the peak of a training step above the process before it, "
         f"kept is for backward, an image; x is relative to {exact.name}.",
-        "x train and x inference have their 95 % interval, over epochs and over pairs of calls: one that includes 1 is a tie.",
+        "x train and x inference have a 95 % interval, over epochs and over pairs of calls; an interval that includes 1 is a tie.",
     ]
     if apart:
         notes.append(f"The difference is to {exact.name} on the same seeds and splits, with its paired 95 % interval.")
@@ -219,7 +219,7 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
         if sizes:
             notes.append(f"Not of the same size as {exact.name}, in parameters: {', '.join(sizes)}.")
     if 0 < len(unvalidated) < len(rows):
-        notes.append(f"Of the last epoch, without validation: {', '.join(unvalidated)}.")
+        notes.append(f"Test top-1 at the last epoch, because there is no validation: {', '.join(unvalidated)}.")
     if found.jobs > 1:
         notes.append(f"Trained {found.jobs} at a time, which share the cores; train s are of that.")
     elif beside := [r.name for r in rows if r.disturbed]:
@@ -305,7 +305,7 @@ class Steps:
 
 @contextlib.contextmanager
 def decoding_shown() -> Iterator[None]:
-    """A bar while image files are decoded, which happens once; in a file a line when it begins."""
+    """Show a progress bar while image files are decoded, which happens once; without a terminal, print one line at the start."""
     with contextlib.ExitStack() as bars:
         steps: list[Steps] = []
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whatever happens while they are written. Every writer of the package comes through here."""
+"""Files that are complete or absent, whatever happens while they are written. All code of the package writes files through here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 PART = ".part"
-"""How files end that are not complete."""
+"""Suffix of incomplete files."""
 
 
 @contextlib.contextmanager
@@ -64,6 +64,6 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def remove_parts(folder: Path) -> None:
-    """What processes left that were killed while they wrote."""
+    """Remove partial files of processes that were killed while they wrote."""
     for part in folder.rglob(f".*{PART}"):
         part.unlink(missing_ok=True)

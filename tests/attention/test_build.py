@@ -153,7 +153,7 @@ def test_a_folder_of_another_user_is_left_alone(cache: Cache) -> None:
     assert cache.load()
     cache.replace(b"planted")
     os.chown(cache.folder, 12345, -1)
-    with pytest.warns(UserWarning, match=r"belongs to another user, number 12345\), so every process compiles them again"):
+    with pytest.warns(UserWarning, match=r"belongs to another user \(uid 12345\)\), so every process compiles them again"):
         assert cache.load()
     assert cache.compilations == 2
     assert cache.file.read_bytes() == b"planted"

@@ -68,7 +68,7 @@ def unpacked_flat(root: Path) -> None:
     ("change", "words"),
     [
         (lambda _: None, r"there are only 21 images to train on: give --train.batch-size 16"),
-        (only_one_class, "has only the class cat"),
+        (only_one_class, "has only one class, cat"),
         (one_image_a_class, "one class has a single one: add images, or give --data.val-fraction 0"),
         (lambda root: shutil.rmtree(root), "there is no folder .*photos: give --data.root ROOT"),
         (lambda root: shutil.rmtree(root / "test"), "test is not there: a folder data set is a ROOT with"),
@@ -76,7 +76,7 @@ def unpacked_flat(root: Path) -> None:
         (unlabeled_test, "test has no class folders"),
         (lambda root: (root / "train/emu").mkdir(), r"emu is a class folder without images \(.bmp, "),
         (lambda root: image().save(root / "test/cat/0.png") or (root / "test/cat").rename(root / "test/emu"), "test has the class emu"),
-        (dead_link, "0.png is a link to nothing"),
+        (dead_link, "0.png is a broken link"),
         (lambda root: (root / "train/dog/3.png").write_bytes(b""), "3.png is no image that can be read"),
     ],
 )

@@ -109,5 +109,5 @@ def test_preprocessing_is_kept_with_the_model_and_gives_the_batches_of_training(
     with pytest.raises(ValueError, match=r"preprocessing.json: classes"):
         Preprocessing.load(folder / "best")
     (folder / "best/preprocessing.json").unlink()
-    with pytest.raises(ValueError, match="nobody knows what pictures the model expects"):
+    with pytest.raises(ValueError, match="it says which images the model expects"):
         Preprocessing.load(folder / "best")

@@ -209,10 +209,10 @@ def test_no_more_layers_than_a_budget_needs(decide: Callable[..., Advice]) -> No
     assert "there is no reason to give it up" in enough.reason
     some = decide(times, budget_ms=100.0)  # each layer wins 8
     assert (some.attention, some.fits) == ("first(hedgehog, n=4)", True)
-    assert "keeps to what was given" in some.reason
+    assert "stays within the given limits" in some.reason
     none = decide(times, budget_ms=20.0)
     assert (none.attention, none.fits) == ("hedgehog", False)
-    assert "nothing measured keeps to what was given" in none.reason
+    assert "nothing measured stays within the given limits" in none.reason
     slower = decide({**times, "cosine": 3.0}, {"softmax": 900.0, "hedgehog": 800.0, "cosine": 300.0}, memory=400.0)
     assert (slower.attention.partition(",")[0], slower.fits) == ("first(cosine", True)  # the fastest takes too much
     memory = decide(times, {"softmax": 200.0, "hedgehog": 80.0}, memory=150.0)  # each layer wins 10 MiB

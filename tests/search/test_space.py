@@ -112,8 +112,8 @@ def test_sentences_about_fields(words: str, message: str) -> None:
     ("values", "message"),
     [
         ({"optimizer": {"adam": {"lr": 1}}}, '"lr" is no field of a recipe: fields that go together are written in full'),
-        ({"optimizer": {"adam": {"train.lr": [1]}}}, "optimizer: a value is a word, a number"),
-        ({"train.lr": [[1], [2]]}, r"train.lr: a value is a word, a number, true, false or null, not \[1\]"),
+        ({"optimizer": {"adam": {"train.lr": [1]}}}, "optimizer: a value must be a word, a number"),
+        ({"train.lr": [[1], [2]]}, r"train.lr: a value must be a word, a number, true, false or null, not \[1\]"),
         ({"optimizer": {}}, "optimizer: give it a range"),
         ({"layers": 3}, "layers: give a list of attentions, not 3"),
         ({"layers": ["softmax"], "o": {"a": {"train.optimizer": "{x}"}}}, "a template names {x}"),

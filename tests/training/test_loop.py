@@ -131,7 +131,7 @@ def test_an_option_of_the_step_is_not_ignored(options: dict[str, Any]) -> None:
 
 
 def test_weights_a_class_are_as_many_as_classes(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"train.class_weights has 2 weights and the data 10 classes: give one a class"):
+    with pytest.raises(ValueError, match=r"train.class_weights has 2 weights and the data 10 classes: give one weight per class"):
         train(tiny(class_weights=(1.0, 2.0)), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

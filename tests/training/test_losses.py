@@ -54,5 +54,5 @@ def test_weights_a_class_on_the_command_line(words: list[str], expected: object)
 
 
 def test_focal_loss_takes_labels_as_they_are() -> None:
-    with pytest.raises(ValueError, match=r"loss=focal takes labels as they are: leave label_smoothing at 0, not 0.1"):
+    with pytest.raises(ValueError, match=r"loss=focal does not support label_smoothing = 0.1: leave label_smoothing at 0"):
         Train(loss="focal", label_smoothing=0.1)

@@ -13,7 +13,7 @@ from vixformer.registry import Configured, checked
 
 
 class Activation(Configured, family="activation"):
-    """`module` is the layer of torch that it is; the fields of its `Config` are that layer's arguments."""
+    """`module` is the layer in torch; the fields of `Config` are the arguments of that layer."""
 
     module: type[nn.Module]
 
@@ -36,7 +36,7 @@ class ELU(Activation, name="elu"):
     @dataclass(frozen=True, kw_only=True)
     class Config(Activation.Config):
         alpha: PositiveFloat = 1.0
-        """Minus this is what large negative numbers become."""
+        """Large negative inputs become minus alpha."""
 
 
 class SiLU(Activation, name="silu"):

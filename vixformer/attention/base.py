@@ -74,10 +74,10 @@ class Mechanism(nn.Module, Configured, family="attention"):
         return False
 
     def shrink(self, rate: float) -> None:
-        """After an optimizer step at this learning rate: take the price of what it may learn to do without."""
+        """Called after an optimizer step at this learning rate: move the parts that it may learn to drop towards zero."""
 
     def reduced(self) -> tuple[Any, dict[str, Tensor]] | None:
-        """Configuration and state without what it learned to do without; None where that is nothing."""
+        """Configuration and state without the parts that it learned to drop; None if it dropped none."""
         return None
 
     def extra_repr(self) -> str:
@@ -141,7 +141,7 @@ def redraw(model: nn.Module, generator: torch.Generator | None = None) -> int:
 
 
 def shrink(model: nn.Module, rate: float) -> None:
-    """After an optimizer step, for every layer of a model that pays for its features. The loop calls it."""
+    """Call `shrink` of every mechanism of a model. The training loop does this after each optimizer step."""
     for module in model.modules():
         if isinstance(module, Mechanism):
             module.shrink(rate)

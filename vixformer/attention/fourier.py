@@ -18,7 +18,7 @@ from vixformer.attention.base import Grid, Mixer, Shape
 
 
 class Fourier(Mixer, name="fourier"):
-    """`grid=true` transforms channels, rows and columns instead of channels and tokens; called without a grid, the tokens are one row."""
+    """`grid=true` transforms channels, rows and columns instead of channels and tokens; without a grid, the tokens are one row."""
 
     by_formula = True
 
@@ -36,7 +36,7 @@ class Fourier(Mixer, name="fourier"):
         if self.uses_grid and grid[0] * grid[1] != n:
             raise ValueError(
                 f"fourier(grid=true) transforms rows and columns, and {n} tokens are not the {grid[0]} x {grid[1]} places of the image: "
-                'use pool="mean", which has no class token, or fourier'
+                'use pool="mean", which has no class token, or fourier without grid=true'
             )
 
     def forward(self, x: Tensor, grid: Grid | None = None) -> Tensor:

@@ -108,7 +108,7 @@ def key_mask(mask: Tensor | None, n: int, causal: bool) -> Tensor | None:
 def softmax_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None, drop: float = 0.0
 ) -> Tensor:
-    """`drop` is the share of weights that are left out, the others scaled up."""
+    """`drop` is the dropout rate of the attention weights."""
     if mask is None and bias is None:
         return F.scaled_dot_product_attention(q, k, v, dropout_p=drop, is_causal=causal)
     seen = key_mask(mask, q.shape[-2], causal)
@@ -134,7 +134,7 @@ def softmax_attention_slow(
     return (softmax_weights(q, k, mask, causal, bias) @ wide(v)).to(v.dtype)
 
 
-# --- exact attention in a window: tokens in segments of `window`, each seeing its own and its neighbours (causal: the one before)
+# --- exact attention in a window: tokens in segments of `window`, each seeing its own and its neighbors (causal: the one before)
 
 
 def window_attention(q: Tensor, k: Tensor, v: Tensor, window: int, mask: Tensor | None = None, causal: bool = False) -> Tensor:
@@ -171,7 +171,7 @@ def window_attention_macs(n: int, k: int, window: int, causal: bool) -> int:
 
 
 def _divide(sums_and_total: Tensor, eps: float, floor: float | None) -> Tensor:
-    """The last column is the normaliser. `floor` keeps one that may be negative away from zero; the others are only kept off 0 / 0, and
+    """The last column is the normalizer. `floor` keeps one that may be negative away from zero; the others are only kept off 0 / 0, and
     far enough that gradients, which are divided by it, do not overflow."""
     total = sums_and_total[..., -1:] + eps
     kept_off = (
@@ -247,7 +247,7 @@ def softmax_features(u: Tensor) -> Tensor:
 
 def orthogonal_rows(rows: int, columns: int, scaling: str, generator: torch.Generator | None = None) -> Tensor:
     """(rows, columns): blocks of Haar-distributed orthogonal matrices, row norms those of Gaussian rows (chi) or all sqrt(columns); `iid`
-    is Gaussian rows that do not know of each other."""
+    is independent Gaussian rows."""
     if scaling == "iid":
         return torch.randn(rows, columns, generator=generator)
     blocks = []

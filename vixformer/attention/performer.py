@@ -25,15 +25,15 @@ WINDOW = 256
 class Performer(LinearCore, name="performer"):
     """`features` is the number M of random directions: left out, int(K ln K); `none`, the kernel works on q and k themselves (M = K).
 
-    `scaling` sets the norms of the directions (chi-distributed or all sqrt K; `iid`, rows that are not orthogonal either), `scale` what q
-    and k are multiplied by (K^-1/4 or K^-1/2), `bias` adds a random constant to each projection and `total_eps` a constant to the
-    normaliser. `learned` makes the directions weights, random at first and never drawn again; `norm` brings q and k to one length, a
+    `scaling` sets the norms of the directions: chi-distributed, or all sqrt K; `iid` draws independent rows that are not orthogonal. `scale`
+    sets what q and k are multiplied by: K^-1/4 or K^-1/2. `bias` adds a random constant to each projection, and `total_eps` a constant to
+    the normalizer. `learned` makes the directions weights, random at first and never drawn again. `norm` brings q and k to one length, a
     temperature that each head learns, sqrt K at first.
-    The last `local_heads` attend exactly, to the tokens of their segment of `window` tokens and of the segments beside it.
+    The last `local_heads` use exact attention to the tokens of their segment of `window` tokens and of the segments beside it.
 
-    `gate` learns how many features there are: each has a weight, 1 at first, which every step of training moves towards zero by this
-    number times the learning rate (the proximal step of an L1 price), the largest being held at 1. Features whose weight is zero are gone
-    after training.
+    `gate` learns how many features there are. Each feature has a weight, 1 at first, which every optimizer step moves towards zero by this
+    number times the learning rate (the proximal step of an L1 penalty). The largest weight is held at 1. Features whose weight is zero are
+    removed after training.
     """
 
     mask = "exact"
@@ -56,7 +56,7 @@ class Performer(LinearCore, name="performer"):
             super().__post_init__()
             kernel: Any = self.kernel
             if self.window != WINDOW and not self.local_heads:
-                raise ValueError("window is that of local heads: give local_heads too, or leave window out")
+                raise ValueError(f"window = {self.window} has no effect without local heads: give local_heads too, or leave window out")
             if self.features is None and kernel.owner.projects == "always":
                 raise ValueError(f"kernel={kernel.owner.name} is made of random features: give features a number, not none")
             for option in ("bias", "learned"):
@@ -76,7 +76,7 @@ class Performer(LinearCore, name="performer"):
         super().__init__(config, shape)
         if config.local_heads > shape.num_heads:
             have = f"performer has {config.local_heads} local heads, more than the {shape.num_heads} heads of the layer"
-            raise ValueError(f"{have}: give fewer local_heads")
+            raise ValueError(f"{have}: give at most {shape.num_heads}")
         self.far = shape.num_heads - config.local_heads
         width = shape.head_dim
         kernel: Any = config.kernel

@@ -207,7 +207,8 @@ class BatchNormProjection(Attention, name="batch"):
                 raise ValueError("attention that shrinks the grid needs to know it: pass grid=(height, width)")
             if grid[0] * grid[1] != x.shape[1]:
                 raise ValueError(
-                    f"attention that shrinks the grid needs every token on it: {grid[0]} x {grid[1]} are not {x.shape[1]} tokens"
+                    f"attention that shrinks the grid needs every token on it, and {grid[0]} x {grid[1]} is not {x.shape[1]}: "
+                    "pass the grid of these tokens"
                 )
             asking = x.unflatten(1, grid)[:, :: self.stride, :: self.stride].flatten(1, 2)
         made = self.q(asking), self.k(x), self.v(x)

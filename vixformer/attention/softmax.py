@@ -27,7 +27,7 @@ class Softmax(LocalCore, name="softmax"):
         bias: bool = False
         """A learned number for every head and distance in rows and columns, added to the scores, as in LeViT: for one image size."""
         drop: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-        """The share of attention weights that a training step leaves out. Compiled kernels are not used in such a step."""
+        """Dropout rate of the attention weights in training. Compiled kernels are then not used in training."""
 
         def __post_init__(self) -> None:
             super().__post_init__()

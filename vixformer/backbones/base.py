@@ -32,13 +32,13 @@ Sizes = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
 ImageSize = PositiveInt | tuple[PositiveInt, PositiveInt]
 
 SPARE = 64 * 2**20
-"""Bytes for what a model computes when it is built and does not store."""
+"""Bytes for tensors that a model computes when it is built and does not store."""
 NO_ATTENTION = "none"
 """What a backbone without attention says where others have a layout."""
 CONFIG_FILE, WEIGHTS_FILE, BEST = "config.json", "model.safetensors", "best"
 """`BEST` is the folder of a run that its model is in."""
 IMPORTS = "imports"
-"""In a configuration: the modules of other people that define parts of the model. Nothing is imported because of it."""
+"""Key of a configuration that names the modules outside this package that define parts of the model. They are never imported from it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,9 @@ class BackboneConfig:
             raise ValueError(f"a model has at most {MOST_LAYERS} layers, not {sum(depths)}: give a smaller depth")
         height, width = (self.img_size,) * 2 if isinstance(self.img_size, int) else self.img_size or (1, 1)
         if height * width > MOST_PIXELS:
-            raise ValueError(f"img_size makes {height} x {width} pixels, and at most {MOST_PIXELS:,} are read: make it smaller")
+            raise ValueError(
+                f"img_size = {height} x {width} is more than the {MOST_PIXELS:,} pixels that an image may have: make it smaller"
+            )
 
     def filled(self, img_size: ImageSize = 32, in_chans: int = 3, num_classes: int = 10) -> Self:
         """What was left out, put in."""
@@ -216,7 +218,7 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     path = folder / CONFIG_FILE
     values = read_json(path)
     if not isinstance(values, dict) or not isinstance(values.get("model"), str) or not isinstance(values.get("attention"), str):
-        raise ValueError(f"{path} is not a model's configuration as save_pretrained writes it: it needs the words model and attention")
+        raise ValueError(f"{path} is not a model's configuration as save_pretrained writes it: it needs the keys model and attention")
     return values.pop("model"), values
 
 
@@ -235,7 +237,7 @@ def build(config: Any, share: float = 1.0) -> Any:
 def _what_to_import(modules: Any) -> str:
     absent = [str(name) for name in modules if name == "__main__" or name not in sys.modules] if isinstance(modules, list) else []
     if "__main__" in absent:
-        return "; the script or notebook that saved the model defined it: define it first"
+        return "; it was defined in the script or notebook that saved the model: define it here first"
     return f"; import {', '.join(absent)} first, which the model was made with" if absent else ""
 
 

@@ -28,11 +28,11 @@ class CNN(Backbone, name="cnn"):
         """Channels of each pair of convolutions."""
         act: str = "relu"
         stem: str | None = later(None)
-        """Instead of the pairs, what stands in front of a ViT, such as resnet: that ViT's baseline."""
+        """The stem of a ViT, such as resnet, instead of the pairs of convolutions: a baseline for that ViT."""
         embed_dim: PositiveInt = later(128)
         """Channels of the stem's last convolution."""
         patch_size: PositiveInt = later(4)
-        """What the strides of the stem multiply to."""
+        """Product of the strides of the stem."""
 
         def __post_init__(self) -> None:
             super().__post_init__()

@@ -43,7 +43,7 @@ class ConvToken(Staged, name="convtoken"):
         out_bias: bool = True
         norm: NormName = "layer"
         norm_eps: PositiveFloat = later(EPS)
-        """Added to the variance, by layer norms."""
+        """Constant that layer norms add to the variance."""
         residual: Literal["before", "after"] = "before"
         """Whether a layer adds what came in, or what its first norm made of that (its EXP model)."""
         pos: str = "none"

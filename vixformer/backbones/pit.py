@@ -38,7 +38,7 @@ class PiT(Staged, name="pit"):
         """A 1 x 1 convolution after the pooling one ("Vision Xformers")."""
         pos: str = "learned"
         pos_std: PositiveFloat = later(START)
-        """Standard deviation of learned positions at the start."""
+        """Initial standard deviation of learned positions."""
 
         def __post_init__(self) -> None:
             super().__post_init__()

@@ -35,7 +35,7 @@ class StagedConfig(BackboneConfig):
     act: str = "gelu"
     drop_rate: Rate = 0.0
     proj_drop_rate: Rate | None = later(None)
-    """Dropout after attention, where drop_rate is to be that of the MLP alone; left out, drop_rate."""
+    """Dropout after attention; default: drop_rate, which is then that of the MLP alone."""
     drop_path_rate: Rate = 0.0
 
     def __post_init__(self) -> None:

@@ -32,10 +32,10 @@ class TransformerConfig(StagedConfig):
     pool: str = "cls"
     head: Literal["linear", "mlp"] = "linear"
     pos_std: PositiveFloat = later(START)
-    """Standard deviation of learned positions at the start."""
+    """Initial standard deviation of learned positions."""
     norm_place: NormPlace = "pre"
     head_norm: bool | None = later(None)
-    """A norm before the head; left out, there is one unless norm_place="post"."""
+    """Whether there is a norm before the head; default: yes, unless norm_place="post"."""
     pos_drop_rate: Rate = 0.0
     pool_drop_rate: Rate = later(0.0)
     """Dropout on the pooled vector, before the head."""

@@ -23,7 +23,7 @@ class Positions(nn.Module, Named, family="pos"):
         self.dim, self.head_dim, self.grid, self.prefix = dim, head_dim, grid, prefix
 
     def spread(self, std: float) -> Self:
-        """Start what is learned with this standard deviation instead of START."""
+        """Start learned positions with this standard deviation instead of START."""
         return self
 
     def added(self, grid: Grid, repeats: int, device: torch.device) -> Tensor | None:

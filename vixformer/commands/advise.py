@@ -38,10 +38,10 @@ def advise(args: Sequence[str]) -> None:
     ]
     table(("attention", "ms", "median", "x exact", "peak"), rows)
     if not found.fits:
-        say("Nothing that was measured keeps to what was given; this is the nearest.")
+        say("Nothing that was measured stays within the given limits; this is the nearest.")
     say(f'Use --attention "{found.attention}". {found.reason}')
     if found.ties:
-        say(f"As fast, as far as can be told: {', '.join(found.ties)}.")
+        say(f"Equally fast, within the measurement error: {', '.join(found.ties)}.")
     say(timing.told(m.time for m in (*found.layers, *found.models)))
     if found.attention != "softmax":
         say("What it costs in accuracy depends on the images: see docs/results; vix convert --choose measures it on a trained model.")

@@ -22,7 +22,7 @@ NEAREST = "hedgehog"
 """What comes nearest to its parent before any fine-tuning, on both data sets of docs/results/convert.md."""
 FLAGS = {
     "attention": "attention of the converted layers: an expression, such as 'nystrom(landmarks=16)' or 'first(hedgehog)'; with --choose "
-    f"it may be left out, which takes {NEAREST}",
+    f"the default is {NEAREST}",
     "distill": "steps in which the old layers teach the new ones, without labels; 200 are usual",
     "finetune": "epochs of training after that, at 0.3 of the parent's rate",
     "choose": "convert only the K layers that cost the least for the time they win",
@@ -52,7 +52,10 @@ def convert(args: Sequence[str]) -> None:
         raise ValueError('which run? write "vix convert runs/NAME --attention nystrom"; "vix runs" lists them')
     if attention is None and few is not None:
         attention = NEAREST
-        say(f'No --attention: {NEAREST}, which comes nearest to its parent before any fine-tuning; "vix attentions" lists the others.')
+        say(
+            f"No --attention given: converting to {NEAREST}, which comes nearest to its parent before any fine-tuning; "
+            '"vix attentions" lists the others.'
+        )
     if attention is None:
         raise ValueError('to which attention? give --attention, such as "nystrom(landmarks=32)"; "vix attentions" lists them')
     parent, options = Path(words[0]), words[1:]
@@ -97,8 +100,8 @@ def convert(args: Sequence[str]) -> None:
 
 
 def _choice(recipe: Any, model: Any, attention: str, steps: int, folder: Path, most: int) -> tuple[Choice, Path | None]:
-    """Measured once: asked the same again, the answer stays, so that the run that was made of it is found. With it the file of what the
-    layers were taught, where they were."""
+    """The choice, and the file of the distilled layers if there is one. It is measured once: the same command finds it again, and with it
+    the run that was made of it."""
     from vixformer.results.files import write_json
     from vixformer.training.convert import choose_layers
 
@@ -177,9 +180,9 @@ def _won(point: Point, before: float, count: int) -> str:
     if slower:
         return (
             f"With {layers} converted the model is slower here: {before:.2f} -> {point['ms']:.2f} ms, {_times(point, before)} times as "
-            "long. Linear attention pays with more tokens: vix bench crossover says from how many on."
+            'long. Linear attention pays off with more tokens: "vix bench crossover" says from how many.'
         )
-    return f"With {layers} converted the model takes as long as before, as far as can be told: {_times(point, before)} times."
+    return f"With {layers} converted the model takes as long as before, within the measurement error: {_times(point, before)} times."
 
 
 def _show_conversion(summary: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ def data(args: Sequence[str]) -> None:
     if word not in ("list", "get", "check") or (word != "list" and len(words) < 2):
         raise ValueError('write "vix data list", "vix data get NAME" or "vix data check NAME"')
     if word == "list" and len(words) > 1:
-        raise ValueError(f'"vix data list" takes no names, such as {words[1]}; write "vix data check {words[1]}"')
+        raise ValueError(f'"vix data list" takes no name, but got {words[1]}: write "vix data check {words[1]}"')
     chosen = []
     for name in words[1:]:
         if name.startswith("-"):

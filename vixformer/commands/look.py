@@ -148,7 +148,7 @@ def runs(args: Sequence[str]) -> None:
     from vixformer.results.runs import RECIPE, list_runs
 
     if len(args) > 1 or any(not arg or arg.startswith("-") for arg in args):
-        raise ValueError(f"vix runs takes one folder, not {' '.join(args) or 'an empty name'}, and no options")
+        raise ValueError(f"vix runs takes one folder and no options, not {' '.join(args) or 'an empty name'}")
     folder = Path(args[0] if args else "runs")
     odd: list[str] = []
     found = list_runs(folder, odd.append)

@@ -1,4 +1,4 @@
-"""`vix reproduce`: a table or a figure of a document, beside what its recipes give here."""
+"""`vix reproduce`: reproduce a table or a figure of a document, beside its printed numbers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def reproduce(args: Sequence[str]) -> None:
     if options.list or not words:
         return _list([find(DOCUMENTS, word) for word in words] or list(DOCUMENTS.values()))
     if len(words) > 1:
-        raise ValueError(f'one document at a time, not {len(words)}: write "vix reproduce {words[0]} --table 1"')
+        raise ValueError(f'vix reproduce takes one document at a time, not {len(words)}: write "vix reproduce {words[0]} --table 1"')
     document = find(DOCUMENTS, words[0])
     if (options.table is None) == (options.figure is None):
         names = ", ".join(f"--{exhibit.what} {exhibit.number}" for exhibit in document.exhibits)
@@ -100,7 +100,7 @@ def _run(document: Document, exhibit: Exhibit, options: Options, args: list[str]
         say(line)
     path = options.out / f"{document.name}-{exhibit.what}-{exhibit.number}.md"
     write_text(path, f"# {title}\n\n{markdown(columns, cells)}\n" + "".join(f"* {line}\n" for line in told))
-    say(f"This table is in {path}, the runs beside it.")
+    say(f"This table is in {path}, with the runs beside it.")
     for name in exhibit.draws:
         say(f"Draw it with: vix report {options.out} --figures DIR (files {name}*)")
 
@@ -123,7 +123,7 @@ def _table(exhibit: Exhibit, rows: Sequence[Any]) -> tuple[list[str], list[list[
 
 
 def _notes(exhibit: Exhibit, found: Comparison) -> list[str]:
-    notes = ["Test top-1 here is that of the epoch chosen on validation; printed accuracies are as the document defines them."]
+    notes = ["Test top-1 here is measured at the epoch chosen on validation; printed accuracies are as the document defines them."]
     if exhibit.base is not None:
         notes.append(f"The difference is to {exhibit.base}, with its 95 % interval: paired by seed where runs share seeds.")
     if found.cut is not None:

@@ -21,14 +21,14 @@ TOKEN = re.compile(r"[\w-]{16,}", re.ASCII)
 @dataclass(frozen=True, kw_only=True)
 class Options:
     host: str = "127.0.0.1"
-    """0.0.0.0 lets other machines in, with a token."""
+    """Address to listen on. With 0.0.0.0, other machines can connect, if they have the token."""
     port: int = 8000
     memory_mb: PositiveInt = 1024
-    """For weights; the least recently used models are unloaded."""
+    """Memory for the weights of loaded models, in MiB. Beyond it, the least recently used models are unloaded."""
     token: str | None = None
-    """What a visitor has to show, at least 16 characters. Left out, none is needed on this machine alone, and for others one is made."""
+    """Token that every visitor needs, at least 16 characters. Default: none on 127.0.0.1, and a generated token on any other host."""
     names: str = ""
-    """Further names of this machine that visitors may use, with commas. Its host name and its IP addresses always work."""
+    """Other names of this machine that visitors may use, separated by commas. Its host name and IP addresses always work."""
 
 
 def serve(args: Sequence[str]) -> None:
@@ -41,7 +41,10 @@ def serve(args: Sequence[str]) -> None:
     if not 0 <= options.port <= 65535:
         raise ValueError(f"--port must be from 0 to 65535, not {options.port}")
     if options.token is not None and not TOKEN.fullmatch(options.token):
-        raise ValueError("--token takes at least 16 letters, digits, - and _; leave it out, and vix serve makes one where one is needed")
+        raise ValueError(
+            f"--token takes at least 16 letters, digits, - and _, not these {len(options.token)} characters: leave it out, "
+            "and vix serve generates one if it needs one"
+        )
     try:
         from vixformer.serve.app import create_app, runs_in
         from vixformer.serve.server import run
@@ -68,7 +71,7 @@ def serve(args: Sequence[str]) -> None:
         say(f"{count} runs at {link} (the API is described at /docs); Ctrl-C ends it")
         if not alone:
             say(
-                "whoever has this address, with its token, can see the runs and ask the models. It is sent unencrypted: in a network that "
-                "you do not trust, use --host 127.0.0.1 and an SSH tunnel. Other names of this machine are refused; --names adds some"
+                "anyone who has this link can see the runs and use the models. The token is sent unencrypted: on a network that you do not "
+                "trust, use --host 127.0.0.1 and an SSH tunnel. Requests for other names of this machine are refused; --names adds names"
             )
         run(app, listening)

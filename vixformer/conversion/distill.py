@@ -34,7 +34,7 @@ def distill(
 
     Every layer gets the tokens that it gets in the teacher, so that all of them learn at once and errors do not add up. `maps` weighs the
     difference of the attention maps beside that of the outputs: quadratic, for small N. `batches` are images, or give those of a step;
-    then `keep` may name a file from which an interrupted lesson goes on, and which has the whole lesson in the end.
+    then `keep` may name a file from which interrupted distillation resumes, and which has its whole result in the end.
     """
     if len(student.attentions()) != len(teacher.attentions()):
         layers = f"{len(student.attentions())} layers and the teacher {len(teacher.attentions())}"
@@ -93,12 +93,12 @@ class _Lesson:
 
 
 def seconds_taught(path: Path | None) -> float:
-    """What a lesson that was kept has taken so far."""
+    """Seconds that a stored distillation has taken so far."""
     return 0.0 if path is None or not path.exists() else read_tensors(path)[1].get("seconds", 0.0)
 
 
 def part_of_lesson(whole: Path, layers: Sequence[int], path: Path) -> None:
-    """The lesson of some of its layers: each was taught on its own, so these need not be taught again."""
+    """Store the distillation of some of its layers: each layer was distilled on its own, so these need not be distilled again."""
     tensors, note = read_tensors(whole)
     at = [note["layers"].index(layer) for layer in sorted(layers)]
     part = {

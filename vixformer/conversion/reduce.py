@@ -1,4 +1,4 @@
-"""Take out of a trained model what its layers learned to do without."""
+"""Remove from a trained model the features that its layers learned to drop."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _folder() -> Path | None:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows where home is
-        note(f"decoded images are kept in memory, because they cannot be stored: {error}; XDG_CACHE_HOME names another folder")
+        note(f"decoded images are kept in memory, because they cannot be stored: {error}; set XDG_CACHE_HOME to a folder where they can")
         return None
     return folder
 

@@ -13,7 +13,7 @@ from vixformer.notes import note
 from vixformer.progress import Progress
 
 LARGE, FAST = 128, 64
-"""Sides, in pixels: longer ones are worth a word, and a shorter one that is quick to train with."""
+"""Sides in pixels: a longer side than LARGE gets a note, which suggests FAST."""
 LAID_OUT = "with ROOT/train/CLASS/*.jpg and ROOT/test/CLASS/*.jpg"
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 
@@ -109,11 +109,11 @@ class Folder(DataSet, name="folder"):
         return Images.all(pixels, torch.tensor([label for _, label in files]), tuple(classes))
 
     def _size_of_the_first(self, classes: list[str]) -> tuple[int, int]:
-        """Of the training images, for those of the test too."""
+        """Size of the first training image, which test images get too."""
         _, height, width = decode(self._images(self.root / "train" / classes[0], needed=True)[0], None).shape
         if max(height, width) > LARGE:
             note(
-                f"all images are brought to {width} x {height} pixels, the size of the first one; "
+                f"all images are resized to {width} x {height} pixels, the size of the first one; "
                 f"training at that size is slow: --data.resize {FAST} is faster"
             )
         return height, width
@@ -133,14 +133,14 @@ class Folder(DataSet, name="folder"):
     def _images(self, folder: Path, needed: bool) -> list[Path]:
         found = list_images(folder.glob("*")) if folder.is_dir() else []
         if needed and not found:
-            raise ValueError(f"{folder} is a class folder without images ({', '.join(sorted(ENDINGS))}): put some in it or take it away")
+            raise ValueError(f"{folder} is a class folder without images ({', '.join(sorted(ENDINGS))}): put some in it or remove it")
         return found
 
 
 def list_images(paths: Iterable[Path]) -> list[Path]:
-    """In order, without hidden files such as the ._name.jpg of macOS."""
+    """Image files, sorted, without hidden files such as the ._name.jpg of macOS."""
     found = sorted(path for path in paths if path.suffix.lower() in ENDINGS and not path.name.startswith("."))
     for path in found:
         if path.is_symlink() and not path.exists():
-            raise ValueError(f"{path} is a link to nothing: restore what it links to, or remove it")
+            raise ValueError(f"{path} is a broken link: restore its target, or remove it")
     return [path for path in found if path.is_file()]

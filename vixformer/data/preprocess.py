@@ -64,7 +64,7 @@ class Preprocessing:
     def load(folder: Path) -> Preprocessing:
         path = folder / PREPROCESSING_FILE
         if not path.exists():
-            raise ValueError(f"{path} is missing: without it nobody knows what pictures the model expects; train it again")
+            raise ValueError(f"{path} is missing, and it says which images the model expects: copy it again, or train the model again")
         values = read_json(path)
         if not isinstance(values, dict):
             raise ValueError(f"{path} is damaged, copy it again: it should be an object with classes, sizes, mean and std")

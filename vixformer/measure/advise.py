@@ -13,9 +13,9 @@ from pydantic import PositiveFloat, PositiveInt
 from vixformer.measure.bench import Measured, Sizes, bench_attention, bench_models
 
 WORTH = 1.1
-"""How many times as fast a model must be before giving up exact attention is worth a word."""
+"""How many times as fast a model must be to be worth giving up exact attention."""
 TIE = 1.02
-"""Models whose times differ by less take equally long, however narrow the intervals are."""
+"""Models whose times differ by less are a tie, however narrow their intervals are."""
 NEARLY_FREE = 1.1
 """How much longer than its fastest member the member of a family may take that has more features, and so is closer to exact."""
 
@@ -55,7 +55,7 @@ class Advice:
     fits: bool
     """Whether the recommended model keeps to the budget and the memory that were given."""
     ties: tuple[str, ...] = ()
-    """What is as fast as the recommended attention, as far as can be told."""
+    """Attentions whose time cannot be told apart from that of the recommended one."""
 
 
 def advise(question: Question, watch: Callable[[str], None] = lambda _: None) -> Advice:
@@ -172,7 +172,7 @@ def _reason(question: Question, exact: Measured, chosen: Measured) -> str:
         took += f" and {exact.peak / 2**20:.0f} MiB at its peak"
     limited = question.budget_ms is not None or question.memory is not None
     if limited and _keeps(question, exact):
-        return f"{took}, which keeps to what was given: there is no reason to give it up."
+        return f"{took}, which stays within the given limits: there is no reason to give it up."
     if chosen.attention == exact.attention:
         return f"{took}, and no other attention is faster here."
     assert chosen.ratio is not None
@@ -181,8 +181,8 @@ def _reason(question: Question, exact: Measured, chosen: Measured) -> str:
     if question.memory is not None and chosen.peak is not None:
         other += f" and {chosen.peak / 2**20:.0f} MiB"
     if limited and _keeps(question, chosen):
-        return f"{took} and {other}, which keeps to what was given: {times}."
-    end = "; nothing measured keeps to what was given" if limited else ""
+        return f"{took} and {other}, which stays within the given limits: {times}."
+    end = "; nothing measured stays within the given limits" if limited else ""
     if chosen.ratio.verdict == "undecided":
         return f"{took} and {other}: these cannot be told apart, so exact attention stays{end}."
     if chosen.ratio.verdict == "slower":

@@ -1,7 +1,7 @@
-"""Whether other work is running on this machine, which makes times worthless, and what to say then.
+"""Detect other work on this machine, which makes times worthless, and say so.
 
-Beside other work one thread takes up to twice as long, and several threads tens of times as long, because each waits for all of them. So
-what was not given a number of threads is timed on one thread when other work is running.
+Beside other work, one thread takes up to twice as long, and several threads take tens of times as long, because each waits for all of them.
+So if other work is running, timing uses one thread, unless the number of threads was given.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WINDOW, PATIENCE = 0.3, 5.0
 MUCH = 0.25
 """Cores that other work may keep busy: less is what every system does by itself."""
 UNSTEADY = 2.0
-"""Median over minimum of the calls of one thing from which something else must have run between them."""
+"""Ratio of median to minimum time above which other work must have disturbed the calls."""
 PROC = Path("/proc")
 
 

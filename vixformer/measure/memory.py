@@ -43,8 +43,8 @@ class Job:
 
 
 def peak_memory(jobs: Sequence[Job], device: str = "cpu") -> list[Peak] | None:
-    """The peak of each, or None where it cannot be measured: it needs /proc, or a CUDA device. A model that cannot be measured is a
-    ValueError."""
+    """The peak of each, or None where it cannot be measured: it needs /proc, or a CUDA device. Raises `ValueError` for a model that cannot
+    be measured."""
     if device == "cuda":
         return [_measured(job, device) for job in jobs]
     if device != "cpu" or not Path("/proc/self/status").exists():
@@ -166,7 +166,7 @@ def main() -> None:
             with os.fdopen(reader) as answers:
                 answer = answers.read()
             os.waitpid(child, 0)
-            print(answer or '{"error": "the process that measures it was killed, maybe for want of memory"}', file=told, flush=True)
+            print(answer or '{"error": "the process that measures it was killed, perhaps because memory ran out"}', file=told, flush=True)
 
 
 def _answer(asked: dict[str, Any]) -> dict[str, Any]:

@@ -103,8 +103,8 @@ class Report:
             "deviation over runs.",
             f"Runs a model: {counts[0]}" + (f" to {counts[-1]}." if counts[1:] else "."),
             *(f"Trained on {machine}." for machine in sorted(machines)),
-            "Times and memory are of the runs, each when it ran and whatever else ran beside it; x inference of models that vix compare "
-            "timed in turn is of that timing, as in its compare.md. A ratio whose interval includes 1 is a tie.",
+            "Times and memory were measured when each run was made, beside whatever else was running. For models that vix compare timed in "
+            "turn, x inference comes from that timing, as in compare.md. A ratio whose interval includes 1 is a tie.",
         ]
         if counts[0] == 1:
             notes.append("Of a model with one run nothing is known about its spread: differences of a point or two may be noise.")

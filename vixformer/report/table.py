@@ -14,7 +14,7 @@ from vixformer.results.groups import Group, twin
 from vixformer.results.timings import inference_ratio, timed_together, training_ratio
 
 TEXT = ("model", "data", "attention")
-TO_EXACT = "to exact attention, with its 95 % interval"
+TO_EXACT = "relative to exact attention, with its 95 % interval"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def columns(groups: Sequence[Group]) -> list[Column]:
         Column("top-5 %", "of the test images", _mean("test_top5"), _fixed(2), _sd("test_top5")),
         Column("parameters", "all of them", lambda g: g.first["parameters"], _fixed(0)),
         Column("train s", "all epochs and teaching, without evaluation", _mean("train_seconds"), _fixed(0), _sd("train_seconds")),
-        Column("inference ms", "64 images, the least of all calls, all models in turn", lambda g: together[g.name], _fixed(1))
+        Column("inference ms", "64 images, the minimum of all calls, all models in turn", lambda g: together[g.name], _fixed(1))
         if together
         else Column("inference ms", "a batch, least of the calls of a run", _mean("inference_ms_min"), _fixed(1), _sd("inference_ms_min")),
         Column("memory MiB", "peak of a training step", _mean("peak_train_mb"), _fixed(0), _sd("peak_train_mb")),
@@ -105,7 +105,7 @@ def columns(groups: Sequence[Group]) -> list[Column]:
 
 
 def as_csv(groups: Sequence[Group]) -> str:
-    """Numbers as they are, and columns for each standard deviation and the ends of each interval."""
+    """Unrounded numbers, with columns for each standard deviation and for the ends of each interval."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     found = columns(groups)

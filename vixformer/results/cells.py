@@ -1,4 +1,4 @@
-"""Names as cells of tables: of a class, a run or a folder nobody knows what letters it has."""
+"""Names as cells of tables: the name of a class, a run or a folder may have any characters."""
 
 from __future__ import annotations
 

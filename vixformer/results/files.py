@@ -1,4 +1,4 @@
-"""Tensors with a note beside them, in one file that is there whole or not at all."""
+"""Tensors with a note beside them, in one file that is complete or absent."""
 
 from __future__ import annotations
 

@@ -39,7 +39,9 @@ class Predictor:
             )
         wanted, made = (model.config.in_chans, *model.img_size), (preprocessing.channels, *preprocessing.size)
         if wanted != made:
-            raise ValueError(f"the model in {folder} is for images of {wanted} and its preprocessing.json makes {made}: copy both again")
+            raise ValueError(
+                f"the model in {folder} expects images of shape {wanted} and its preprocessing.json makes {made}: copy both again"
+            )
         return Predictor(model, preprocessing)
 
     @torch.inference_mode()

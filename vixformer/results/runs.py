@@ -80,7 +80,7 @@ class Run:
 
 
 def read_run(folder: str | Path) -> Run:
-    """Every part of it checked: whoever has a `Run` may rely on what `Summary` says."""
+    """Read and check every part of a run: code that has a `Run` can rely on `Summary`."""
     folder = Path(folder)
     if not (folder / RECIPE).exists():
         raise ValueError(f"{folder} is no run folder: it has no {RECIPE}")
@@ -104,7 +104,7 @@ def layers_of(model: Any, attention: str) -> list[Any] | None:
 
 
 def list_runs(out: str | Path, problem: Callable[[str], None] | None = None) -> list[Run]:
-    """`problem` is told of each that cannot be read; without it the first of them is an error."""
+    """`problem` gets the error of each run that cannot be read; without it, the first such run is an error."""
     found = []
     for path in sorted(Path(out).glob(f"*/{RECIPE}")):
         try:

@@ -1,4 +1,4 @@
-"""What is read of a run, checked once when its files are read: figures, tables and sentences may then rely on it."""
+"""The contents of a run, checked once when its files are read, so that figures, tables and sentences can rely on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vixformer.jsonfile import read_json
 from vixformer.registry import fitted
 
 MOST = 1e100
-"""Sums and squares of more are no numbers."""
+"""Sums and squares of larger numbers overflow."""
 Number = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -96,7 +96,7 @@ def check_summary(value: Any, where: str) -> dict[str, Any]:
         sizes = {len(found["confusion"]), *map(len, found["confusion"])}
         if sizes != {len(classes)}:
             size = len(classes)
-            raise ValueError(f"{where} is damaged: confusion should be {size} x {size}, as per_class has so many classes")
+            raise ValueError(f"{where} is damaged: confusion should be {size} x {size}, because per_class has {size} classes")
     return found
 
 

@@ -17,12 +17,12 @@ from vixformer.registry import unknown
 
 Value = str | int | float | bool | None
 TEMPLATE = re.compile(r"\{(\w+)\}")
-"""Only this, and not all that `str.format` does: a space may come from anywhere."""
+"""Only this, and not everything that `str.format` does: a space may come from anywhere."""
 
 
 def _plain(value: Any) -> None:
     if isinstance(value, dict | list):
-        raise ValueError(f"a value is a word, a number, true, false or null, not {str(value)[:60]}")
+        raise ValueError(f"a value must be a word, a number, true, false or null, not {str(value)[:60]}")
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Space:
         together = [name for options in self.bundles.values() for fields in options.values() for name in fields]
         for name in together:
             if "." not in name:
-                raise ValueError(f'"{name}" is no field of a recipe: fields that go together are written in full, such as train.lr')
+                raise ValueError(f'"{name}" is not a field of a recipe: fields that go together are written in full, such as train.lr')
         for name in (*self.varied, *self.fixed, *together):
             section, dot, field = name.partition(".")
             if dot and section not in values:

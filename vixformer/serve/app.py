@@ -97,7 +97,7 @@ def create_app(
     addresses: bool = False,
     token: str | None = None,
 ) -> FastAPI:
-    """`hosts` are names under which it may be asked for, and with `addresses` any IP address is one. Without `token` nobody is refused."""
+    """`hosts` are the names that requests may use, and with `addresses` also any IP address. Without `token`, everybody has access."""
     app = FastAPI(title="vixformer", version=__version__, docs_url=None, redoc_url=None, description="Runs, and models to try.")
     models, reports = Models(folders, most_bytes), _Reports(folders, benches or {})
 
@@ -126,7 +126,7 @@ def create_app(
 
     @app.exception_handler(ClientDisconnect)
     async def gone(_: Request, error: ClientDisconnect) -> Response:
-        """In the middle of an upload. Nobody hears this."""
+        """The client left in the middle of an upload, so nobody receives this answer."""
         return Response(status_code=400)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)

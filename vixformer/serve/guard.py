@@ -1,4 +1,4 @@
-"""Who may ask, and what every answer carries: in front of the application, so that a refusal carries it too."""
+"""Who may send requests, and the headers of every answer. It is in front of the application, so that error responses have them too."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def _base64(text: str) -> str:
 
 
 class Guard:
-    """Asks which Host was meant, because a page of strangers may point its own name here, and for the token, where there is one."""
+    """Checks the Host header, because a foreign web site may point its own name here, and the token, if there is one."""
 
     def __init__(self, app: Any, hosts: tuple[str, ...], addresses: bool, token: str | None) -> None:
-        """`hosts` are names it may be asked for by; with `addresses`, any IP address too: those nobody can point elsewhere."""
+        """`hosts` are the names that requests may use. With `addresses`, they may also use any IP address, which nobody can redirect."""
         self.app, self.hosts, self.addresses, self.token = app, {host.lower() for host in hosts}, addresses, token
         self.shown = hosts[0]
         self.cookie = None if token is None else f"vix-{hashlib.sha256(token.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""How connections are held: as many as there are file descriptors for, and none longer than it is used."""
+"""Limits on connections: their number, and how long each may stay idle or unfinished."""
 # uvicorn has a time-out for connections between requests alone: one that sends nothing, or a byte a minute, is held for ever.
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Connection(H11Protocol):
 
     @property
     def idle(self) -> bool:
-        """Nobody works on a request of it, complete or not."""
+        """Whether no request of it is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: Any) -> None:
@@ -58,7 +58,7 @@ class Connection(H11Protocol):
             others = [other for other in self.connections if isinstance(other, Connection) and other.idle]
             if not others:
                 self.transport = transport
-                self._refuse(503, "as many are connected as this server can bear: try again later")
+                self._refuse(503, "this server has no free connection: try again later")
                 return
             oldest = min(others, key=lambda other: other.used)
             oldest.connections.discard(oldest)
@@ -83,7 +83,7 @@ class Connection(H11Protocol):
         self._watch()
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "this is no HTTP request that can be read")
+        self._refuse(400, "this is not a valid HTTP request")
 
     def _watch(self, heard: bool = False) -> None:
         """One set of timers for what the connection waits for now; what it goes on waiting for keeps its own."""
@@ -115,7 +115,7 @@ class Connection(H11Protocol):
         self._look_at_reader(None)
 
     def _look_at_reader(self, before: int | None) -> None:
-        """Whether it still takes anything of the answer."""
+        """Whether the client still reads the answer."""
         left = self.transport.get_write_buffer_size()
         if before is not None and left >= before:
             self.transport.abort()
@@ -141,7 +141,7 @@ class Connection(H11Protocol):
 
 
 class _Quiet(logging.Filter):
-    """What strangers send is no warning."""
+    """Malformed requests are not worth a warning."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not record.getMessage().startswith(("Invalid HTTP request", "Unsupported upgrade request", "No supported WebSocket"))

@@ -38,7 +38,7 @@ BUDGETS = "budgets.json"
 PROBING = 0.1
 """The part of a budget that timing may take."""
 HEADROOM = 1.2
-"""How much more time than the trainings before took is asked for, for the rest."""
+"""Factor on the time of earlier trainings, to estimate the budget for the rest."""
 
 Unit = tuple[int, int | None]
 """A seed, and a fold where there are folds."""
@@ -90,9 +90,9 @@ class Comparison:
     jobs: int = 1
     """Trainings at a time."""
     left_out: tuple[str, ...] = ()
-    """Runs that are there and that not all models have: they are not in the rows."""
+    """Finished runs of seeds or folds that not all models have: they are not in the rows."""
     enough: float | None = None
-    """Seconds of a budget that would do for what a budget left no time for."""
+    """Seconds of a budget that would be enough for the runs that did not fit."""
     timing: Watched | None = None
     """What else ran during the timing of inference."""
 
@@ -155,7 +155,7 @@ def compare(
             return (folder / SUMMARY).exists() and not again
 
         def left_for(trainings: list[str]) -> bool:
-            """Whether there is time for these, by what each took before; something is always trained."""
+            """Whether there is time for these trainings, from the time each took before. The first one always runs."""
             if budget is None or not lanes.longest:
                 return True
             each = [took.get(name, lanes.longest) for name in trainings]

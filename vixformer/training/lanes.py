@@ -26,7 +26,7 @@ from vixformer.training.loop import train
 from vixformer.training.observer import Observer
 
 LOOK = 0.2
-"""Seconds: Windows notices Ctrl-C only between waits."""
+"""Seconds of one wait: Windows notices Ctrl-C only between waits."""
 BESIDE = 0.85
 """How fast a training is beside others, to alone on as many threads."""
 

@@ -28,7 +28,8 @@ class InUseError(ValueError):
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """The system gives the lock back when its owner ends, however it ends. Whoever comes second is told who the first one is."""
+    """Hold the lock of a run folder. The system releases it when its owner ends, however it ends. A second process gets an error that names
+    the first."""
     path = folder / LOCK
     with _taken(path, folder) as file:
         file.truncate(0)

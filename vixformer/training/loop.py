@@ -339,7 +339,7 @@ class _Run:
     # --- its parts
 
     def _costs(self) -> dict[str, Any]:
-        """A measurement that fails is left out and named: the training is done."""
+        """A measurement that fails is left out, with a note, so that no finished training is lost."""
         model, train = self.state.model.eval(), self.recipe.train
         measures: dict[str, Callable[[], dict[str, Any]]] = {"costs": lambda: footprint.counted(model)}
         if train.measure:

@@ -1,4 +1,4 @@
-"""What training minimizes, by name."""
+"""Loss functions, by name."""
 # B images  C classes
 
 from __future__ import annotations
@@ -40,5 +40,5 @@ def _class_weights(train: Train, labels: Tensor, classes: Sequence[str]) -> Tens
         counts = torch.bincount(labels, minlength=len(classes)).clamp(min=1)
         return (counts.sum() / (len(counts) * counts)).float() if given else None
     if len(given) != len(classes):
-        raise ValueError(f"train.class_weights has {len(given)} weights and the data {len(classes)} classes: give one a class")
+        raise ValueError(f"train.class_weights has {len(given)} weights and the data {len(classes)} classes: give one weight per class")
     return torch.tensor(given)

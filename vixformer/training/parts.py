@@ -30,7 +30,7 @@ def load_parts(recipe: Recipe, device: torch.device) -> Parts:
     everything, test = source.read("train"), source.read("test")
     if len(everything.classes) < 2:
         only = " ".join(everything.classes)
-        raise ValueError(f"{data.name} has only the class {only}, so that every answer would be right: give it two or more")
+        raise ValueError(f"{data.name} has only one class, {only}: add images of at least one more class")
     everything = everything.take(split.fraction(everything.labels, data.fraction, data.split_seed))
     test = test.take(split.fraction(test.labels, data.test_fraction, data.split_seed, "data.test_fraction"))
     if data.folds is not None:

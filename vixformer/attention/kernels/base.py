@@ -29,7 +29,7 @@ class Kernel(nn.Module, Configured, family="kernel"):
     """For kernels that compiled code knows too: whether they are the exponential form (true) or ReLU (false). Not inherited, because a
     subclass has another formula."""
     one_each: ClassVar[bool] = False
-    """Whether each feature is made of one direction alone, so that a few can be left out. Not inherited."""
+    """Whether each feature is made of one direction alone, so that single features can be dropped. Not inherited."""
     floor: float | None = None
     """The least size of the normaliser, for features that may be negative."""
 
@@ -70,9 +70,9 @@ class PositiveKernel(Kernel):
 
 
 class RawKernel(PositiveKernel):
-    """A kernel whose function may be negative: it is made positive, or with `raw=true` taken as it is.
+    """A kernel whose function may be negative: it is made positive, or with `raw=true` used as it is.
 
-    The normalizer of raw features may be negative or nearly vanish, and what it divides explode: nothing keeps it away from zero.
+    The normalizer of raw features may be negative or almost zero, so outputs may explode: the floor only prevents a division by zero.
     """
 
     @dataclass(frozen=True, kw_only=True)

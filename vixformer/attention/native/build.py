@@ -31,7 +31,7 @@ FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-ffp-contract=fast", "-fope
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 LOCK = "lock"
 BUILD = "tmp"
-"""How the names of folders begin in which a compiler works."""
+"""Prefix of the folders in which a compiler works."""
 
 
 @functools.cache
@@ -52,7 +52,7 @@ def _loaded(command: list[str]) -> ctypes.CDLL | None:
     except OSError as error:
         warnings.warn(
             f"the compiled attention kernels cannot be kept in the cache ({error}), so every process compiles them again, which takes some "
-            "seconds: set XDG_CACHE_HOME to a folder that belongs to you, or VIX_NATIVE=0 to do without them",
+            "seconds: set XDG_CACHE_HOME to a folder that belongs to you, or set VIX_NATIVE=0 to run without these kernels",
             stacklevel=2,
         )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as private:  # what is loaded stays loaded
@@ -99,7 +99,7 @@ def _cache() -> Path:
     for path in (folder.parent, folder) if os.name != "nt" else ():
         found = path.stat()
         if found.st_uid not in (0, os.geteuid()):
-            raise PermissionError(f"{path} belongs to another user, number {found.st_uid}")
+            raise PermissionError(f"{path} belongs to another user (uid {found.st_uid})")
         if found.st_mode & OTHERS:
             path.chmod(stat.S_IMODE(found.st_mode) & ~OTHERS)
             for library in folder.glob("*.so"):  # anybody may have put them there
