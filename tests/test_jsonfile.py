@@ -100,7 +100,7 @@ def test_sizes_in_preprocessing(tmp_path: Path, changes: dict[str, object], says
         ("vit", {"embed_dim": 2**53, "num_heads": 1, "attention": "hedgehog"}, "is too large"),
         ("vit", {"embed_dim": 10**60}, "embed_dim must be at most"),
         ("vit", {"depth": 10**9}, "a model has at most 1000 layers, not 1000000000"),
-        ("vit", {"img_size": 10**6}, "at most 50,000,000 are read"),
+        ("vit", {"img_size": 10**6}, "more than the 50,000,000 pixels"),
         ("vit", {"num_classes": 10**12}, "is too large"),
         ("vit", {"mlp_ratio": 1e300}, "is too large"),
         ("vit", {"attention": "performer(kernel=relu, features=1000000000000)"}, "is too large"),

@@ -136,6 +136,6 @@ def test_where_nothing_can_be_stored_images_are_kept_in_memory(root: Path, monke
     else:
         monkeypatch.setenv("XDG_CACHE_HOME", str(root.parent / where))
     monkeypatch.setattr(cache, "IN_MEMORY", {})
-    with pytest.warns(Note, match="kept in memory, because they cannot be stored: .*; XDG_CACHE_HOME names another folder"):
+    with pytest.warns(Note, match="kept in memory, because they cannot be stored: .*; set XDG_CACHE_HOME"):
         kept = Data(name="folder", root=str(root)).source().read("train").pixels
     assert torch.equal(kept, stored)

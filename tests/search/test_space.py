@@ -99,7 +99,7 @@ def test_sentences_about_words(words: str, message: str) -> None:
     [
         ("trian.lr=1|2", 'trian.lr: unknown section "trian"'),
         ("train.lrr=1|2", 'train.lrr: unknown field of train "lrr"'),
-        ("features=1|2", '"features" is no field of a recipe'),
+        ("features=1|2", '"features" is not a field of a recipe'),
         ("model.attention=performer(features={m}); train.seed=1|2", "a template names {m}, which the space has no values for"),
     ],
 )
@@ -111,7 +111,7 @@ def test_sentences_about_fields(words: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"optimizer": {"adam": {"lr": 1}}}, '"lr" is no field of a recipe: fields that go together are written in full'),
+        ({"optimizer": {"adam": {"lr": 1}}}, '"lr" is not a field of a recipe: fields that go together are written in full'),
         ({"optimizer": {"adam": {"train.lr": [1]}}}, "optimizer: a value must be a word, a number"),
         ({"train.lr": [[1], [2]]}, r"train.lr: a value must be a word, a number, true, false or null, not \[1\]"),
         ({"optimizer": {}}, "optimizer: give it a range"),

@@ -25,9 +25,9 @@ WINDOW = 256
 class Performer(LinearCore, name="performer"):
     """`features` is the number M of random directions: left out, int(K ln K); `none`, the kernel works on q and k themselves (M = K).
 
-    `scaling` sets the norms of the directions: chi-distributed, or all sqrt K; `iid` draws independent rows that are not orthogonal. `scale`
-    sets what q and k are multiplied by: K^-1/4 or K^-1/2. `bias` adds a random constant to each projection, and `total_eps` a constant to
-    the normalizer. `learned` makes the directions weights, random at first and never drawn again. `norm` brings q and k to one length, a
+    `scaling` sets the norms of the directions: chi-distributed, or all sqrt K; `iid` draws independent rows, not orthogonal ones. `scale`
+    sets what q and k are multiplied by: K^-1/4 or K^-1/2. `bias` adds a random constant to each projection, and `total_eps` one to the
+    normalizer. `learned` makes the directions weights, random at first and never drawn again. `norm` brings q and k to one length, a
     temperature that each head learns, sqrt K at first.
     The last `local_heads` use exact attention to the tokens of their segment of `window` tokens and of the segments beside it.
 

@@ -145,7 +145,7 @@ class Space:
         for word in wanted - names:
             raise ValueError(f"a template names {{{word}}}, which the space has no values for")
         for word in names - wanted:
-            raise ValueError(f'"{word}" is no field of a recipe (such as train.lr) and no template names it')
+            raise ValueError(f'"{word}" is not a field of a recipe (such as train.lr) and no template names it')
         self._possible(recipe)
 
 
