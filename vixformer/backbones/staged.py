@@ -35,7 +35,7 @@ class StagedConfig(BackboneConfig):
     act: str = "gelu"
     drop_rate: Rate = 0.0
     proj_drop_rate: Rate | None = later(None)
-    """Dropout after attention; default: drop_rate, which is then that of the MLP alone."""
+    """Dropout after attention; default: drop_rate. If given, drop_rate is that of the MLP alone."""
     drop_path_rate: Rate = 0.0
 
     def __post_init__(self) -> None:
