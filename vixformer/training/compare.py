@@ -155,8 +155,8 @@ def compare(
             return (folder / SUMMARY).exists() and not again
 
         def left_for(trainings: list[str]) -> bool:
-            """Whether there is time for these, by what each took before; something is always trained."""
-            if budget is None or not lanes.longest:
+            """Whether there is time for these, by what each took before; one of the models is always trained."""
+            if budget is None or not lanes.longest or not any(folders.values()):
                 return True
             each = [took.get(name, lanes.longest) for name in trainings]
             return not waiting and time.perf_counter() - began + max(sum(each) / jobs, *each) <= budget
@@ -315,7 +315,7 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
                 peak=None if peak is None else peak.mean,
                 folders=tuple(paths),
                 rounds=tuple(taken[name]),
-                epochs=tuple(record["seconds"] for run in found for record in run.history()),
+                epochs=tuple(epoch["seconds"] for run in found for epoch in run.history() if "seconds" in epoch),
                 disturbed=any(map(disturbed, summaries)),
             )
         )
