@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,20 @@ def whole(path: Path) -> Iterator[Path]:
 
     Its name is new and nobody's link: two processes never write to the same one.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or /dev/null, whose place nothing takes
+        yield path
+        return
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
+        part.open("x").close()
     except OSError as error:
         raise _cannot(path, error) from None
-    os.close(handle)
-    part = Path(name)
+    mode = part.stat().st_mode
     try:
         yield part
         with part.open("rb+") as file:
             os.fsync(file.fileno())
-        part.chmod(0o666 & ~_mask())  # for whom other new files are: mkstemp makes its files the owner's alone
+        part.chmod(mode)  # for whom other new files are: safetensors makes its files the owner's alone
         os.replace(part, path)
     except BaseException as error:
         part.unlink(missing_ok=True)
@@ -42,12 +45,6 @@ def whole(path: Path) -> Iterator[Path]:
 def _cannot(path: Path, error: OSError) -> ValueError:
     kept = "; the previous one is kept" if path.exists() else ""
     return ValueError(f"cannot write {path}: {error.strerror or error}{kept}")
-
-
-def _mask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_bytes(path: Path, data: bytes) -> None:
