@@ -19,6 +19,8 @@ from vixformer.data.folder import Folder
 from vixformer.progress import decoding
 from vixformer.terminal import decoding_shown
 from vixformer.training.compare import compare
+from vixformer.training.lanes import Lanes
+from vixformer.training.observer import Observer
 
 
 @pytest.fixture
@@ -68,3 +70,16 @@ def test_ctrl_c_does_not_wait_for_the_last_image(jobs: int, images: Path, tmp_pa
         compare({"one": recipe}, tmp_path / "runs", jobs=jobs)
     assert seen[-1] < 10
     assert not list((tmp_path / "cache").rglob("*.*"))
+
+
+def test_what_a_process_of_jobs_notes_is_one_line(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nothing")
+    monkeypatch.setenv("VIX_NATIVE", "0")
+    recipe = replace(tiny(epochs=1), data=Data(name="folder", root=str(images), resize=28))
+    with Lanes(2) as lanes:
+        lanes.train("one", recipe, tmp_path / "run", resume=False, observer=Observer())
+        lanes.wait()
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("vix: decoded images are kept in memory")
