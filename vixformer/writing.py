@@ -20,7 +20,7 @@ def whole(path: Path) -> Iterator[Path]:
 
     Its name is new and nobody's link: two processes never write to the same one.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or /dev/null, whose place nothing takes
+    if path.exists() and not (path.is_file() or path.is_dir() or path.is_symlink()):  # a pipe or /dev/null: nothing takes its place
         yield path
         return
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
