@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,9 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
-def remove_parts(folder: Path) -> None:
-    """What processes left that were killed while they wrote."""
+def remove_parts(folder: Path, older: float = 0.0) -> None:
+    """What processes left that were killed while they wrote; where others may be writing, what nobody touched for so many seconds."""
     for part in folder.rglob(f".*{PART}"):
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - part.stat().st_mtime >= older:
+                part.unlink()

@@ -83,3 +83,14 @@ def test_what_a_process_of_jobs_notes_is_one_line(
         lanes.wait()
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("vix: decoded images are kept in memory")
+
+
+def test_what_a_killed_process_left_makes_room(images: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "vix" / "images"
+    folder.mkdir(parents=True)
+    left, growing = folder / ".0.u8.1.part", folder / ".0.u8.2.part"
+    for part in (left, growing):
+        part.write_bytes(b"pixels")
+    os.utime(left, (0, 0))
+    Folder(images).read("test")
+    assert (left.exists(), growing.exists()) == (False, True)

@@ -19,10 +19,12 @@ from torch import Tensor
 from vixformer.data.picture import open_picture
 from vixformer.notes import note
 from vixformer.progress import decoded as tell
-from vixformer.writing import whole
+from vixformer.writing import remove_parts, whole
 
 WAY = 2
 """Of decoding: another number where the same files give other pixels."""
+UNTOUCHED = 3600.0
+"""Seconds: a file that nobody wrote to for so long will not be completed."""
 IN_MEMORY: dict[str, np.ndarray] = {}
 """What was decoded where no file can be written, by its digest: a run reads its images several times."""
 
@@ -45,6 +47,7 @@ def decoded(paths: Sequence[Path], size: tuple[int, int]) -> Tensor:
     target = folder / f"{digest}.u8"
     needed = math.prod(shape)
     if not target.exists() or target.stat().st_size != needed:
+        remove_parts(folder, older=UNTOUCHED)
         free = shutil.disk_usage(folder).free
         if free < needed:
             raise ValueError(
