@@ -104,7 +104,7 @@ def _title(what: str, asked: Any) -> str:
 
 def _show(rows: Sequence[Any], sizes: Any, timing: Any, to_json: Path | None) -> None:
     from vixformer.measure.machine import in_words
-    from vixformer.results.files import write_json
+    from vixformer.writing import write_json
 
     cells = []
     for r in rows:
@@ -162,7 +162,7 @@ def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -
     from vixformer.measure.load import watched
     from vixformer.measure.machine import in_words
     from vixformer.results.charts import time_against_tokens, write_chart
-    from vixformer.results.files import write_json
+    from vixformer.writing import write_json
 
     left = list(words)
     patch, against = whole(take(left, "--patch") or "16", "--patch"), take(left, "--against") or "torch"

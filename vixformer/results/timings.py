@@ -10,9 +10,9 @@ from typing import Any
 from vixformer.jsonfile import read_json
 from vixformer.measure.latency import Ratio, paired_ratio
 from vixformer.measure.load import Load, cores
-from vixformer.results.files import write_json
 from vixformer.results.groups import Group
 from vixformer.results.statistics import ratio_of_times
+from vixformer.writing import write_json
 
 TIMINGS = "timings.json"
 

@@ -22,7 +22,6 @@ from vixformer.measure.latency import Timing, rounds, summarised
 from vixformer.measure.load import Watched, watched
 from vixformer.measure.machine import machine
 from vixformer.registry import fitted
-from vixformer.results.files import write_json
 from vixformer.results.runs import SUMMARY, Spread, column, data_digest, folder_of, read_run
 from vixformer.results.statistics import by_seed
 from vixformer.results.timings import Session, disturbed, keep_session
@@ -31,6 +30,7 @@ from vixformer.training.lanes import BESIDE, Lanes, share_of_threads
 from vixformer.training.loop import parent_run
 from vixformer.training.observer import Observer
 from vixformer.training.start import asks_for_weights, parent_of
+from vixformer.writing import write_json
 
 TIMED_BATCH = 64
 LEAST_ROUNDS, MOST_ROUNDS = 10, 400

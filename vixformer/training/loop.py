@@ -27,7 +27,6 @@ from vixformer.measure.accuracy import Scores, evaluate
 from vixformer.measure.load import Sample
 from vixformer.measure.machine import machine
 from vixformer.notes import note
-from vixformer.results.files import write_json, write_text
 from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.faults import NotFiniteError, first_not_finite
@@ -42,6 +41,7 @@ from vixformer.training.parts import load_parts, pick_device
 from vixformer.training.start import Start, check_start, parent_model, parent_of, start
 from vixformer.training.state import State
 from vixformer.training.summary import prefixed, summarise
+from vixformer.writing import write_json, write_text
 
 CHECKPOINT_SECONDS = 60.0
 MOST_RETREATS = 5
