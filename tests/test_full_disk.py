@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import resource
 import shutil
@@ -188,3 +189,14 @@ def test_nobody_else_writes_files() -> None:
     here = Path(vix.__file__).parent.parent
     found = {str(path.relative_to(here)) for path in (here / "vixformer").rglob("*.py") if writes.search(path.read_text())}
     assert found <= set(OTHERS), f"{found - set(OTHERS)}: write through vixformer.writing"
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    ours = os.open(pipe, os.O_RDWR)
+    write_text(pipe, "told")
+    assert os.read(ours, 9) == b"told"
+    os.close(ours)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]

@@ -23,11 +23,11 @@ from vixformer import list_recipes, load_recipe
 from vixformer.config import Recipe
 from vixformer.measure.latency import interleaved
 from vixformer.measure.machine import machine
-from vixformer.results.files import write_json
 from vixformer.results.runs import HISTORY, RECIPE, SUMMARY, Run, list_runs
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.optim import make_optimizer
 from vixformer.training.parts import load_parts
+from vixformer.writing import write_json
 
 RESULTS = Path(__file__).parent.parent / "docs/results"
 TIMINGS = RESULTS / "timings"

@@ -19,10 +19,10 @@ from tools.runs import RESULTS
 from vixformer import load_recipe
 from vixformer.config import Recipe
 from vixformer.measure.machine import in_words, machine
-from vixformer.results.files import write_json
 from vixformer.training.faults import NotFiniteError
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer, Stopped
+from vixformer.writing import write_json
 
 FILE = RESULTS / "stability.json"
 NAMES = [f"{kernel}-{i}" for kernel in ("gelu", "elu") for i in range(1, 5)]

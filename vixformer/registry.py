@@ -76,7 +76,7 @@ def foreign() -> dict[str, Any]:
     scripts = ("__main__", "__mp_main__")
     modules = sorted({cls.__module__ for cls in members}.difference(scripts))
     return {
-        "path": sys.path,
+        "path": [place for place in sys.path if isinstance(place, str)],  # others are ignored by Python too
         "modules": {name: getattr(sys.modules.get(name), "__file__", None) for name in modules},
         "script": sorted(cls.name for cls in members if cls.__module__ in scripts),
     }

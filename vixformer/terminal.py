@@ -312,7 +312,7 @@ def decoding_shown() -> Iterator[None]:
         def show(done: int, total: int) -> None:
             if not watched():
                 if done == 1:
-                    print(f"decoding {count(total)} image files; their pixels are kept for next time", file=sys.stderr)
+                    print(f"decoding {count(total)} image files", file=sys.stderr)
                 return
             if not steps:
                 steps.append(bars.enter_context(Steps()))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
+import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,17 +21,20 @@ def whole(path: Path) -> Iterator[Path]:
 
     Its name is new and nobody's link: two processes never write to the same one.
     """
+    if path.exists() and not (path.is_file() or path.is_dir() or path.is_symlink()):  # a pipe or /dev/null: nothing takes its place
+        yield path
+        return
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
+        part.open("x").close()
     except OSError as error:
         raise _cannot(path, error) from None
-    os.close(handle)
-    part = Path(name)
+    mode = part.stat().st_mode
     try:
         yield part
         with part.open("rb+") as file:
             os.fsync(file.fileno())
-        part.chmod(0o666 & ~_mask())  # for whom other new files are: mkstemp makes its files the owner's alone
+        part.chmod(mode)  # for whom other new files are: safetensors makes its files the owner's alone
         os.replace(part, path)
     except BaseException as error:
         part.unlink(missing_ok=True)
@@ -42,12 +46,6 @@ def whole(path: Path) -> Iterator[Path]:
 def _cannot(path: Path, error: OSError) -> ValueError:
     kept = "; the previous one is kept" if path.exists() else ""
     return ValueError(f"cannot write {path}: {error.strerror or error}{kept}")
-
-
-def _mask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -63,7 +61,9 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
-def remove_parts(folder: Path) -> None:
-    """Remove partial files of processes that were killed while they wrote."""
+def remove_parts(folder: Path, older: float = 0.0) -> None:
+    """Remove partial files of processes that were killed while they wrote; `older` spares those touched within that many seconds."""
     for part in folder.rglob(f".*{PART}"):
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - part.stat().st_mtime >= older:
+                part.unlink()

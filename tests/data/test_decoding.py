@@ -19,6 +19,8 @@ from vixformer.data.folder import Folder
 from vixformer.progress import decoding
 from vixformer.terminal import decoding_shown
 from vixformer.training.compare import compare
+from vixformer.training.lanes import Lanes
+from vixformer.training.observer import Observer
 
 
 @pytest.fixture
@@ -33,8 +35,7 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_line_in_a_file(images: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["data", "check", "folder", "--root", str(images)]
     main(command)
-    kept = "image files; their pixels are kept for next time"
-    assert capsys.readouterr().err == f"decoding 40 {kept}\ndecoding 4 {kept}\n"
+    assert capsys.readouterr().err == "decoding 40 image files\ndecoding 4 image files\n"
     main(command)
     assert capsys.readouterr().err == ""
 
@@ -69,3 +70,27 @@ def test_ctrl_c_does_not_wait_for_the_last_image(jobs: int, images: Path, tmp_pa
         compare({"one": recipe}, tmp_path / "runs", jobs=jobs)
     assert seen[-1] < 10
     assert not list((tmp_path / "cache").rglob("*.*"))
+
+
+def test_what_a_process_of_jobs_notes_is_one_line(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nothing")
+    monkeypatch.setenv("VIX_NATIVE", "0")
+    recipe = replace(tiny(epochs=1), data=Data(name="folder", root=str(images), resize=28))
+    with Lanes(2) as lanes:
+        lanes.train("one", recipe, tmp_path / "run", resume=False, observer=Observer())
+        lanes.wait()
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("vix: decoded images are kept in memory")
+
+
+def test_what_a_killed_process_left_makes_room(images: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "vix" / "images"
+    folder.mkdir(parents=True)
+    left, growing = folder / ".0.u8.1.part", folder / ".0.u8.2.part"
+    for part in (left, growing):
+        part.write_bytes(b"pixels")
+    os.utime(left, (0, 0))
+    Folder(images).read("test")
+    assert (left.exists(), growing.exists()) == (False, True)

@@ -16,6 +16,7 @@ from vixformer.cli import main
 from vixformer.config import Data, Recipe, Train
 from vixformer.data import cache
 from vixformer.notes import Note
+from vixformer.progress import decoding
 from vixformer.training.parts import load_parts
 
 
@@ -136,6 +137,9 @@ def test_where_nothing_can_be_stored_images_are_kept_in_memory(root: Path, monke
     else:
         monkeypatch.setenv("XDG_CACHE_HOME", str(root.parent / where))
     monkeypatch.setattr(cache, "IN_MEMORY", {})
-    with pytest.warns(Note, match="kept in memory, because they cannot be stored: .*; set XDG_CACHE_HOME"):
+    seen: list[int] = []
+    says = "kept in memory, because they cannot be stored: .*; set XDG_CACHE_HOME"
+    with pytest.warns(Note, match=says), decoding(lambda done, _: seen.append(done)):
         kept = Data(name="folder", root=str(root)).source().read("train").pixels
     assert torch.equal(kept, stored)
+    assert seen == list(range(1, len(kept) + 1))

@@ -26,6 +26,7 @@ from vixformer.data.hub import Hub
 from vixformer.data.mini import FashionMini
 from vixformer.data.mnist import MNIST, FashionMNIST, read_idx
 from vixformer.data.synthetic import Synthetic
+from vixformer.progress import decoding
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -284,12 +285,12 @@ def test_a_folder_of_ones_own_is_decoded_once(tmp_path: Path, cache: Path) -> No
     source = Folder(tmp_path)
     source.size = (24, 24)
     seen: list[int] = []
-    source.progress = lambda done, _: seen.append(done)
-    train = source.read("train")
+    with decoding(lambda done, _: seen.append(done)):
+        train = source.read("train")
+        assert source.read("test").labels.tolist() == [0, 1]
+        source.read("train")
     assert train.shape == (3, 24, 24)
     assert train.classes == ("cat", "dog")
-    assert source.read("test").labels.tolist() == [0, 1]
-    source.read("train")
     assert seen == [1, 2, 1, 2]
     assert not list(cache.rglob("*.part"))
     (tmp_path / "train" / "empty").mkdir()

@@ -102,6 +102,8 @@ def _run(folder: Path, name: str = "odd", attention: str = "first(performer(kern
     said = {
         "attention": model.attention_expression(),
         "data": "fashion-mini",
+        "train_others": 0.1,
+        "train_cores": 4,
         "per_class": dict(zip(classes, scores, strict=True)) | averages,
     }
     (run / "recipe.json").write_text(recipe.to_json())

@@ -16,6 +16,7 @@ from vixformer import create_attention, create_model
 from vixformer.cli import main
 from vixformer.measure import advise as advising
 from vixformer.measure import crossover as crossovers
+from vixformer.measure import load
 from vixformer.measure.advise import Advice, Question, advise
 from vixformer.measure.bench import Layers, Measured, Sizes, bench_attention, bench_models
 from vixformer.measure.cost import bytes_kept, multiply_adds
@@ -255,11 +256,17 @@ def test_crossover_uses_the_threads_asked_for(monkeypatch: pytest.MonkeyPatch) -
         (["bench", "attention", "--device", "meta"], "device meta cannot be used here"),
         (["bench", "attention", "--chart", "/nowhere/x.svg"], "there is no folder /nowhere"),
         (["bench", "attention", "--json", "/tmp"], "is a folder"),
+        (["bench", "attention", "softmax", "--dim", "10", "--heads", "3"], "3 does not divide 10"),
+        (["bench", "model", "softmax", "--models", "vat"], 'unknown model "vat"'),
+        (["bench", "crossover", "hedgehog", "--against", "performr"], 'unknown attention "performr"'),
         (["bench", "crossover", "--tokens", "8"], "unrecognized"),
+        (["advise", "--image", "32", "--patch", "7"], "7 does not divide 32"),
+        (["advise", "--device", "nowhere"], "device nowhere cannot be used here"),
         (["advise", "--train", "--infer"], "not both"),
     ],
 )
-def test_wrong_words(args: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_words(args: list[str], sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "waited", lambda _: pytest.fail("waited for other work first"))
     with pytest.raises(SystemExit) as stop:
         main(args)
     assert stop.value.code

@@ -125,6 +125,16 @@ def test_what_the_budget_leaves_no_time_for_is_said(tmp_path: Path, monkeypatch:
     assert len(list_runs(tmp_path)) == 4
 
 
+def test_one_model_is_trained_whatever_its_parent_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, recipe = quick("quick/exact")
+    assert isinstance(recipe, Recipe)
+    monkeypatch.setattr("vixformer.training.start.load_recipe", lambda _: recipe)  # a small parent
+    child = replace(recipe, train=replace(recipe.train, weights="quick/exact"), model=replace(recipe.model, attention="hedgehog"))
+    monkeypatch.setattr(comparing, "_cut", lambda *_: Cut(1, 1.0))
+    found = comparing.compare({"child": child}, tmp_path, budget=1e-3)
+    assert [row.name for row in found.rows] == ["child"]
+
+
 def not_again(seconds: float) -> Prober:
     raise AssertionError("what was chosen stays")
 

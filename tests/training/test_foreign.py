@@ -26,6 +26,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     file = tmp_path / "mymean.py"
     file.write_text(PAGE.read_text().split("```python\n")[1].split("```")[0] + 'print("hello")\n')
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path])  # no text: Python ignores it
     __import__("mymean")
     yield file
     _forget()

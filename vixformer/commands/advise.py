@@ -12,7 +12,7 @@ from vixformer.terminal import megabytes, read, say, table
 
 
 def advise(args: Sequence[str]) -> None:
-    from vixformer.measure.advise import Question
+    from vixformer.measure.advise import Question, check
     from vixformer.measure.advise import advise as ask
     from vixformer.measure.load import watched
 
@@ -22,6 +22,7 @@ def advise(args: Sequence[str]) -> None:
         raise ValueError("--train or --infer, not both")
     words = [word for word in words if word not in ("--json", "--infer")]
     question: Question = read(Question, words, "advise")
+    check(question)
     with Console(stderr=True).status("measuring") as status, watched() as timing:
         found = ask(question, lambda text: status.update(text))
     if as_json:

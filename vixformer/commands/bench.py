@@ -61,12 +61,13 @@ def _expressions(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _attention(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
-    from vixformer.measure.bench import Sizes, bench_attention
+    from vixformer.measure.bench import Sizes, bench_attention, check_attention
     from vixformer.measure.load import watched
     from vixformer.results.charts import time_against_tokens, write_chart
 
     expressions, flags = _expressions(words)
     sizes: Sizes = read(Sizes, flags, "bench attention softmax")
+    check_attention(expressions, sizes.tokens, sizes)
     with Console(stderr=True).status("timing"), watched(sizes.threads) as timing:
         rows = bench_attention(expressions, sizes)
     _show(rows, sizes, timing, to_json)
@@ -79,12 +80,13 @@ def _attention(words: Sequence[str], to_json: Path | None, chart: Path | None) -
 
 
 def _model(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
-    from vixformer.measure.bench import Models, bench_models
+    from vixformer.measure.bench import Models, bench_models, check_models
     from vixformer.measure.load import watched
     from vixformer.results.charts import bars, write_chart
 
     expressions, flags = _expressions(words)
     asked: Models = read(Models, flags, "bench model softmax")
+    check_models(asked.models, expressions, asked.options, asked.device)
     with Console(stderr=True).status("timing"), watched(asked.threads) as timing:
         rows = bench_models(asked.models, expressions, asked.options, asked)
     _show(rows, asked, timing, to_json)
@@ -102,7 +104,7 @@ def _title(what: str, asked: Any) -> str:
 
 def _show(rows: Sequence[Any], sizes: Any, timing: Any, to_json: Path | None) -> None:
     from vixformer.measure.machine import in_words
-    from vixformer.results.files import write_json
+    from vixformer.writing import write_json
 
     cells = []
     for r in rows:
@@ -155,18 +157,19 @@ def _facts(sizes: Any, timing: Any) -> dict[str, Any]:
 
 
 def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
-    from vixformer.measure.bench import Layers
-    from vixformer.measure.crossover import MOST, Crossing, crossover
+    from vixformer.measure.bench import Layers, check_attention
+    from vixformer.measure.crossover import FEWEST, MOST, Crossing, crossover
     from vixformer.measure.load import watched
     from vixformer.measure.machine import in_words
     from vixformer.results.charts import time_against_tokens, write_chart
-    from vixformer.results.files import write_json
+    from vixformer.writing import write_json
 
     left = list(words)
     patch, against = whole(take(left, "--patch") or "16", "--patch"), take(left, "--against") or "torch"
     expressions, flags = _expressions(left)
     expressions = expressions if expressions != list(USUAL) else [e for e in USUAL if e != "softmax"]
     sizes: Layers = read(Layers, flags, "bench crossover nystrom", default=Layers(seconds=1.0))
+    check_attention([*expressions, *([] if against == "torch" else [against])], (FEWEST,), sizes)
     found: list[Crossing] = []
     with Console(stderr=True).status("bisecting") as status, watched(sizes.threads) as timing:
         for e in expressions:

@@ -37,10 +37,10 @@ OURS = {"--train.weights": "RUN", "--train.distill": "--distill", "--train.epoch
 def convert(args: Sequence[str]) -> None:
     from vixformer.conversion.distill import part_of_lesson
     from vixformer.conversion.swap import differing, expanded
-    from vixformer.results.files import write_json
     from vixformer.training.convert import converted_recipe, name_of, recipe_of
     from vixformer.training.loop import TEACHING
     from vixformer.training.start import trained_model
+    from vixformer.writing import write_json
 
     words = list(args)
     if "--help" in words or "-h" in words:
@@ -102,8 +102,8 @@ def convert(args: Sequence[str]) -> None:
 def _choice(recipe: Any, model: Any, attention: str, steps: int, folder: Path, most: int) -> tuple[Choice, Path | None]:
     """The choice, and the file of the distilled layers if there is one. It is measured once: the same command finds it again, and with it
     the run that was made of it."""
-    from vixformer.results.files import write_json
     from vixformer.training.convert import choose_layers
+    from vixformer.writing import write_json
 
     asked = json.dumps([recipe.to_dict(), attention, steps, {k: float(v.double().sum()) for k, v in model.state_dict().items()}])
     path = folder / f"{hashlib.sha256(asked.encode()).hexdigest()[:12]}.json"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vixformer.notes import note
 from vixformer.terminal import read, say
 
 if TYPE_CHECKING:
@@ -29,10 +29,7 @@ def _warn_of_emulation(recipe: Recipe) -> None:
     from vixformer.training.parts import pick_device
 
     if not computes_in(recipe.train.precision, pick_device(recipe.train.device)):
-        print(
-            f"vix: {recipe.train.precision} is emulated on this processor and many times slower; --train.precision float32 is not",
-            file=sys.stderr,
-        )
+        note(f"{recipe.train.precision} is emulated on this processor and many times slower; --train.precision float32 is not")
 
 
 def changed(recipe: Recipe, options: Sequence[str], command: str, own: Sequence[str] = ()) -> Recipe:

@@ -52,8 +52,8 @@ def report(args: Sequence[str]) -> None:
     from vixformer.report.collect import collect
     from vixformer.report.page import write
     from vixformer.report.table import ENDINGS, FORMS
-    from vixformer.results.files import write_text
     from vixformer.results.groups import counted
+    from vixformer.writing import write_text
 
     command = f"vix report {shlex.join(words)}" + (f" --maps {options.maps}" if options.maps != Options.maps else "")
     with Console(stderr=True).status("reading runs") as status:

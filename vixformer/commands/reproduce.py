@@ -76,8 +76,8 @@ def _run(document: Document, exhibit: Exhibit, options: Options, args: list[str]
     from vixformer.commands.watch import Watch
     from vixformer.documents.reproduce import beside, judged
     from vixformer.recipes import load_recipe
-    from vixformer.results.files import write_text
     from vixformer.training.compare import compare
+    from vixformer.writing import write_text
 
     recipes = {name: load_recipe(name) for name in exhibit.recipes()}
     with Watch(exhibit.name, None, f"vix reproduce {' '.join(args)}") as watch:

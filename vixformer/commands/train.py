@@ -51,8 +51,8 @@ def train(args: Sequence[str]) -> None:
 def compare(args: Sequence[str]) -> None:
     from vixformer.commands.watch import Watch
     from vixformer.recipes import list_recipes, unknown_recipe
-    from vixformer.results.files import write_text
     from vixformer.training.compare import compare as run
+    from vixformer.writing import write_text
 
     words = list(args)
     own = ("out", "seeds", "folds", "epochs", "data", "budget", "against", "jobs")

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +18,13 @@ from torch import Tensor
 
 from vixformer.data.picture import open_picture
 from vixformer.notes import note
-from vixformer.progress import Progress
-from vixformer.progress import decoded as shown
-from vixformer.writing import whole
+from vixformer.progress import decoded as tell
+from vixformer.writing import remove_parts, whole
 
 WAY = 2
 """Of decoding: another number where the same files give other pixels."""
+UNTOUCHED = 3600.0
+"""Seconds: a file that nobody wrote to for so long will not be completed."""
 IN_MEMORY: dict[str, np.ndarray] = {}
 """What was decoded where no file can be written, by its digest: a run reads its images several times."""
 
@@ -36,28 +37,33 @@ def decode(path: Path, size: tuple[int, int] | None) -> np.ndarray:
     return np.asarray(image).transpose(2, 0, 1)
 
 
-def decoded(paths: Sequence[Path], size: tuple[int, int], progress: Progress | None = None) -> Tensor:
+def decoded(paths: Sequence[Path], size: tuple[int, int]) -> Tensor:
     """uint8 (N, 3, height, width), mapped from a cache that is known by the files' names, sizes and times."""
     files = [(str(path), stat.st_size, stat.st_mtime_ns) for path in paths for stat in (path.stat(),)]
     digest = hashlib.sha256(repr((WAY, size, files)).encode()).hexdigest()[:24]
     shape = (len(paths), 3, *size)
     if (folder := _folder()) is None:
-        return _in_memory(paths, shape, digest, progress)
+        return _in_memory(paths, shape, digest)
     target = folder / f"{digest}.u8"
     needed = math.prod(shape)
     if not target.exists() or target.stat().st_size != needed:
+        remove_parts(folder, older=UNTOUCHED)
         free = shutil.disk_usage(folder).free
         if free < needed:
             raise ValueError(
                 f"{len(paths):,} decoded images of {size[0]} x {size[1]} need {needed / 2**20:,.0f} MiB and {folder} has "
                 f"{free / 2**20:,.0f} MiB left: make them smaller with --data.resize, or set XDG_CACHE_HOME to a folder with more room"
             )
-        tell = progress or shown
         with whole(target) as part, part.open("wb") as store:  # written and not mapped: of a full disk a map tells with SIGBUS
-            for i, path in enumerate(paths):
-                store.write(np.ascontiguousarray(decode(path, size)).data)
-                tell(i + 1, len(paths))
+            for pixels in _each(paths, size):
+                store.write(np.ascontiguousarray(pixels).data)
     return mapped(target, shape)
+
+
+def _each(paths: Sequence[Path], size: tuple[int, int]) -> Iterator[np.ndarray]:
+    for done, path in enumerate(paths, 1):
+        yield decode(path, size)
+        tell(done, len(paths))
 
 
 def _folder() -> Path | None:
@@ -72,13 +78,11 @@ def _folder() -> Path | None:
     return folder
 
 
-def _in_memory(paths: Sequence[Path], shape: tuple[int, ...], digest: str, progress: Progress | None) -> Tensor:
+def _in_memory(paths: Sequence[Path], shape: tuple[int, ...], digest: str) -> Tensor:
     if digest not in IN_MEMORY:
         store = np.empty(shape, np.uint8)
-        for i, path in enumerate(paths):
-            store[i] = decode(path, (shape[2], shape[3]))
-            if progress is not None:
-                progress(i + 1, len(paths))
+        for i, pixels in enumerate(_each(paths, (shape[2], shape[3]))):
+            store[i] = pixels
         IN_MEMORY[digest] = store
     return torch.from_numpy(IN_MEMORY[digest])
 

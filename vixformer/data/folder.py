@@ -10,7 +10,6 @@ import torch
 from vixformer.data.base import DataSet, Download, Images, Part
 from vixformer.data.cache import decode, decoded
 from vixformer.notes import note
-from vixformer.progress import Progress
 
 LARGE, FAST = 128, 64
 """Sides in pixels: a longer side than LARGE gets a note, which suggests FAST."""
@@ -25,7 +24,6 @@ class TinyImageNet(DataSet, name="tiny-imagenet"):
     shape = (3, 64, 64)
     counts = {"train": 100_000, "test": 10_000}
     downloads = (Download("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "md5:90528d7ca1a48142e341f4ef8d21d0de", unpack=True),)
-    progress: Progress | None = None
 
     @property
     def home(self) -> Path:
@@ -43,7 +41,7 @@ class TinyImageNet(DataSet, name="tiny-imagenet"):
         for path, _ in files:
             if not path.exists():
                 raise ValueError(f"{path} is missing: get tiny-imagenet again")
-        pixels = decoded([path for path, _ in files], self.shape[1:], self.progress)
+        pixels = decoded([path for path, _ in files], self.shape[1:])
         return Images.all(pixels, torch.tensor([number[wnid] for _, wnid in files]), tuple(self._names(wnids)))
 
     def _train(self, wnids: list[str]) -> list[tuple[Path, str]]:
@@ -88,7 +86,6 @@ class Folder(DataSet, name="folder"):
     about = "your own images: ROOT/train/CLASS/*.jpg and ROOT/test/CLASS/*.jpg"
     shape = (3, 0, 0)
     size: tuple[int, int] | None = None
-    progress: Progress | None = None
 
     def here(self) -> bool:
         return (self.root / "train").is_dir()
@@ -105,7 +102,7 @@ class Folder(DataSet, name="folder"):
         if not files:
             raise ValueError(f"{folder} has no images in its class folders")
         size = self.size or self._size_of_the_first(classes)
-        pixels = decoded([path for path, _ in files], (size[0], size[1]), self.progress)
+        pixels = decoded([path for path, _ in files], (size[0], size[1]))
         return Images.all(pixels, torch.tensor([label for _, label in files]), tuple(classes))
 
     def _size_of_the_first(self, classes: list[str]) -> tuple[int, int]:

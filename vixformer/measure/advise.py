@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import PositiveFloat, PositiveInt
 
-from vixformer.measure.bench import Measured, Sizes, bench_attention, bench_models
+from vixformer.measure.bench import Measured, Sizes, bench_attention, bench_models, check_models
 
 WORTH = 1.1
 """How many times as fast a model must be to be worth giving up exact attention."""
@@ -58,14 +58,20 @@ class Advice:
     """Attentions whose time cannot be told apart from that of the recommended one."""
 
 
+def check(question: Question) -> None:
+    """What cannot be measured is said at once: `watched` may wait for other work to end."""
+    for small, large in (("patch", "image"), ("heads", "dim")):
+        if getattr(question, large) % getattr(question, small):
+            raise ValueError(f"{small} must divide {large}: {getattr(question, small)} does not divide {getattr(question, large)}")
+    check_models(["vit"], ["softmax"], _options(question), question.device)
+
+
 def advise(question: Question, watch: Callable[[str], None] = lambda _: None) -> Advice:
     """Time attention layers, then whole models with exact attention and with the fastest of every family, and decide by the models.
 
     A tie goes to exact attention, or else to what comes first among `_candidates`.
     """
-    for small, large in (("patch", "image"), ("heads", "dim")):
-        if getattr(question, large) % getattr(question, small):
-            raise ValueError(f"{small} must divide {large}: {getattr(question, small)} does not divide {getattr(question, large)}")
+    check(question)
     sizes = Sizes(
         dim=question.dim, heads=question.heads, tokens=(question.tokens,), batch=question.batch, train=question.train,
         device=question.device, seconds=question.seconds / 2, memory=False,

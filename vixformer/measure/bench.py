@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -110,6 +111,22 @@ class _Case:
     x: Tensor
     tokens: int
     job: Job
+
+
+def check_attention(attentions: Sequence[str], tokens: Sequence[int], sizes: Layers) -> None:
+    """What cannot be measured is said at once: `watched` may wait for other work to end."""
+    usable(sizes.device, "device")
+    with torch.device("meta"):
+        for n, attention in itertools.product(tokens, attentions):
+            Layer(attention, sizes.dim, sizes.heads, n)
+
+
+def check_models(models: Sequence[str], attentions: Sequence[str], options: dict[str, Any], device: str) -> None:
+    """The same of whole models."""
+    usable(device, "device")
+    with torch.device("meta"):
+        for name, attention in itertools.product(models, attentions):
+            create_model(name, attention=attention, **options)
 
 
 def bench_attention(attentions: Sequence[str], sizes: Sizes) -> list[Measured]:

@@ -164,6 +164,6 @@ def asset(name: str, package: str = "vixformer.report") -> str:
 
 
 def write(report: Report, path: Path) -> None:
-    from vixformer.results.files import write_text
+    from vixformer.writing import write_text
 
     write_text(path, html(report.to_dict()))

@@ -11,9 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from vixformer.jsonfile import parse_json
-from vixformer.writing import whole, write_json, write_text
-
-__all__ = ["read_tensors", "write_json", "write_tensors", "write_text"]
+from vixformer.writing import whole
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], note: Any) -> None:

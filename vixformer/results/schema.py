@@ -66,8 +66,12 @@ class Summary(TypedDict, total=False):
     train_images: Required[Count]
     test_images: Required[Annotated[int, Field(gt=0)]]
     epochs: Required[Count]
+    best_epoch: Required[Count]
     train_seconds: Required[Amount]
-    seconds_an_epoch: Amount
+    seconds_an_epoch: Required[Amount]
+    seconds_in_all: Amount
+    train_others: Amount | None
+    train_cores: Count
     parameters: Required[Count]
     multiply_adds: Count
     kept_bytes: Count
@@ -77,9 +81,9 @@ class Summary(TypedDict, total=False):
     inference_ms_min: Amount
     peak_train_mb: Number | None
     machine: Machine
-    val_top1: Percent | None
+    val_top1: Required[Percent | None]
     test_top1: Required[Percent]
-    test_top5: Percent
+    test_top5: Required[Percent]
     per_class: dict[str, ClassScores]
     confusion: list[list[Count]]
     conversion: Conversion

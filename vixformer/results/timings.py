@@ -10,9 +10,9 @@ from typing import Any
 from vixformer.jsonfile import read_json
 from vixformer.measure.latency import Ratio, paired_ratio
 from vixformer.measure.load import Load, cores
-from vixformer.results.files import write_json
 from vixformer.results.groups import Group
 from vixformer.results.statistics import ratio_of_times
+from vixformer.writing import write_json
 
 TIMINGS = "timings.json"
 
@@ -93,7 +93,7 @@ def timed_together(groups: Sequence[Group]) -> dict[str, float]:
 def disturbed(summary: Mapping[str, Any]) -> bool:
     """Whether other work shared the cores while a run was trained, as far as it says."""
     threads = (summary.get("machine") or {}).get("threads", 1)
-    return Load(summary.get("train_others"), cores(), None).disturbs(threads)
+    return Load(summary.get("train_others"), summary.get("train_cores") or cores(), None).disturbs(threads)
 
 
 def _sessions(groups: Sequence[Group]) -> Iterator[Session]:

@@ -22,7 +22,6 @@ from vixformer.measure.latency import Timing, rounds, summarised
 from vixformer.measure.load import Watched, watched
 from vixformer.measure.machine import machine
 from vixformer.registry import fitted
-from vixformer.results.files import write_json
 from vixformer.results.runs import SUMMARY, Spread, column, data_digest, folder_of, read_run
 from vixformer.results.statistics import by_seed
 from vixformer.results.timings import Session, disturbed, keep_session
@@ -31,6 +30,7 @@ from vixformer.training.lanes import BESIDE, Lanes, share_of_threads
 from vixformer.training.loop import parent_run
 from vixformer.training.observer import Observer
 from vixformer.training.start import asks_for_weights, parent_of
+from vixformer.writing import write_json
 
 TIMED_BATCH = 64
 LEAST_ROUNDS, MOST_ROUNDS = 10, 400
@@ -155,8 +155,8 @@ def compare(
             return (folder / SUMMARY).exists() and not again
 
         def left_for(trainings: list[str]) -> bool:
-            """Whether there is time for these trainings, from the time each took before. The first one always runs."""
-            if budget is None or not lanes.longest:
+            """Whether there is time for these trainings, from the time each took before. One of the models is always trained."""
+            if budget is None or not lanes.longest or not any(folders.values()):
                 return True
             each = [took.get(name, lanes.longest) for name in trainings]
             return not waiting and time.perf_counter() - began + max(sum(each) / jobs, *each) <= budget
@@ -315,7 +315,7 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
                 peak=None if peak is None else peak.mean,
                 folders=tuple(paths),
                 rounds=tuple(taken[name]),
-                epochs=tuple(record["seconds"] for run in found for record in run.history()),
+                epochs=tuple(epoch["seconds"] for run in found for epoch in run.history() if "seconds" in epoch),
                 disturbed=any(map(disturbed, summaries)),
             )
         )

@@ -20,6 +20,7 @@ import torch
 
 from vixformer.config import Recipe, recipe_from_dict
 from vixformer.jsonfile import parse_json
+from vixformer.notes import printed_notes, want_of_memory
 from vixformer.registry import complaint, foreign, import_foreign
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.loop import train
@@ -189,9 +190,14 @@ def main() -> None:
     try:
         import_foreign(job["foreign"])
         recipe = recipe_from_dict(job["recipe"], "the recipe")
-        train(recipe, folder, resume=how == "resume", observer=_Telling())
+        with printed_notes():
+            train(recipe, folder, resume=how == "resume", observer=_Telling())
     except (ValueError, ImportError) as error:
         _tell(error=complaint(error, job["foreign"]))
+    except (MemoryError, RuntimeError) as error:
+        if (sentence := want_of_memory(error)) is None:
+            raise
+        _tell(error=sentence)
     except KeyboardInterrupt:
         sys.exit(130)
 

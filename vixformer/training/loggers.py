@@ -10,7 +10,7 @@ from typing import Any
 
 from vixformer.config import Recipe
 from vixformer.registry import Named
-from vixformer.results.files import write_text
+from vixformer.writing import write_text
 
 Record = dict[str, Any]
 

@@ -27,7 +27,6 @@ from vixformer.measure.accuracy import Scores, evaluate
 from vixformer.measure.load import Sample
 from vixformer.measure.machine import machine
 from vixformer.notes import note
-from vixformer.results.files import write_json, write_text
 from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.faults import NotFiniteError, first_not_finite
@@ -42,6 +41,7 @@ from vixformer.training.parts import load_parts, pick_device
 from vixformer.training.start import Start, check_start, parent_model, parent_of, start
 from vixformer.training.state import State
 from vixformer.training.summary import prefixed, summarise
+from vixformer.writing import write_json, write_text
 
 CHECKPOINT_SECONDS = 60.0
 MOST_RETREATS = 5
@@ -195,7 +195,7 @@ class _Run:
             self._all_epochs()
         if self.group.any(self.interrupt.asked):  # while the last epoch was validated: it is saved
             raise KeyboardInterrupt
-        self.others = sample.since().others if self.group.alone else None  # processes of a group would count each other
+        self.load = sample.since() if self.group.alone else None  # processes of a group would count each other
         self.state.model = self._plain()
         group, self.group = self.group, Alone()  # the first process measures, the others wait
         self.forward = None  # it holds on to the group, whose threads would otherwise end with it: under a lock that they may wait for
@@ -329,7 +329,9 @@ class _Run:
         best = self._best_epoch() + 1
         chosen = history[best - 1] if best else self._beginning()
         summary = summarise(self.recipe, self.parts, state, scores, {"best_epoch": best, **chosen})
-        summary |= {"test_seconds": test_seconds, **self._costs(), "machine": machine(self.device), "train_others": self.others}
+        summary |= {"test_seconds": test_seconds, **self._costs(), "machine": machine(self.device)}
+        if self.load is not None:
+            summary |= {"train_others": self.load.others, "train_cores": self.load.cores}
         if self.folder is not None:
             write_json(self.folder / SUMMARY, summary)
         for logger in self.loggers:

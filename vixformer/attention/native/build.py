@@ -13,11 +13,12 @@ import shutil
 import stat
 import subprocess
 import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+
+from vixformer.notes import note
 
 try:
     import fcntl
@@ -50,10 +51,9 @@ def _loaded(command: list[str]) -> ctypes.CDLL | None:
         folder = _cache()
         return _cached(folder, name) or _built_once(folder, name, command)
     except OSError as error:
-        warnings.warn(
+        note(
             f"the compiled attention kernels cannot be kept in the cache ({error}), so every process compiles them again, which takes some "
             "seconds: set XDG_CACHE_HOME to a folder that belongs to you, or set VIX_NATIVE=0 to run without these kernels",
-            stacklevel=2,
         )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as private:  # what is loaded stays loaded
         return _built_once(Path(private), name, command)
