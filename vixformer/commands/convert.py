@@ -161,6 +161,7 @@ def _show_choice(choice: Choice, count: int) -> None:
     say("Layer after layer, the cheapest first; milliseconds of the model:")
     table(("converted", "layers", "validation %", "ms", "x before", "attention"), rows)
     say(_won(choice["curve"][count], before, count))
+    say(choice.get("told", ""))
 
 
 def _times(point: Point, before: float) -> str:

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from vixformer.backbones.base import Backbone, mechanism_of
 from vixformer.conversion.swap import configurations, differing, swap
-from vixformer.measure.latency import Ratio, interleaved, paired_ratio, rounds
+from vixformer.measure.latency import Ratio, interleaved, paired_ratio, rounds, summarised
+from vixformer.measure.load import watched
 
 SECONDS_A_LAYER = 0.5
 """For timing."""
@@ -57,6 +58,8 @@ class Choice:
     costs: tuple[LayerCost, ...]
     curve: tuple[Point, ...]
     """By the number of layers converted, from 0."""
+    told: str = ""
+    """Why its times are not reliable, where they are not."""
 
 
 Judge = Callable[[Any], tuple[float, float]]
@@ -97,14 +100,14 @@ def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Ca
         chosen.append(best)
         left.remove(best)
     models = [mixed(old, new, chosen[:k]) for k in range(len(chosen) + 1)]
-    with torch.inference_mode():
+    with torch.inference_mode(), watched() as timing:
         calls = {k: lambda m=m: m(images) for k, m in enumerate(models)}
         taken = rounds(calls, SECONDS_A_LAYER * len(models), LEAST, images.device)
     curve = [
         Point(tuple(chosen[:k]), m.attention_expression(), *scores[k], min(taken[k]), paired_ratio(taken[k], taken[0]))
         for k, m in enumerate(models)
     ]
-    return Choice(tuple(costs), tuple(curve))
+    return Choice(tuple(costs), tuple(curve), timing.told(summarised(times) for times in taken.values()))
 
 
 def mixed(old: Backbone, new: Backbone, layers: Iterable[int]) -> Any:

@@ -72,6 +72,8 @@ class _Server:
             answer = ""
         if not answer:
             _server.cache_clear()
+            atexit.unregister(self.close)
+            self.close()
             raise ValueError("the process that measures memory died")
         found = json.loads(answer)
         if "error" in found:

@@ -133,6 +133,7 @@ class Choice(TypedDict):
 
     costs: list[Cost]
     curve: list[Point]
+    told: NotRequired[str]
 
 
 class _Time(TypedDict):

@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from vixformer.jsonfile import read_json
 from vixformer.measure.latency import Ratio, paired_ratio
 from vixformer.measure.load import Load, cores
+from vixformer.notes import note
+from vixformer.registry import fitted
 from vixformer.results.groups import Group
 from vixformer.results.statistics import ratio_of_times
 from vixformer.writing import write_json
 
 TIMINGS = "timings.json"
+
+
+class _Session(TypedDict):
+    batch: int
+    machine: dict[str, Any]
+    load: dict[str, Any]
+    ms: dict[str, Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]]
 
 
 @dataclass(frozen=True)
@@ -39,13 +51,16 @@ def keep_session(out: Path, session: Session) -> None:
 
 
 def read_sessions(out: Path) -> list[Session]:
-    """The oldest first. What is damaged is as if it were not there: comparing again measures it again."""
-    try:
-        found = read_json(out / TIMINGS)
-        sessions = [Session(**values) for values in found]
-        return [s for s in sessions if all(len(times) == len(next(iter(s.ms.values()))) and min(times) > 0 for times in s.ms.values())]
-    except (ValueError, TypeError, AttributeError):
+    """The oldest first. A damaged file is named once, and as if it were not there: comparing again measures it again."""
+    path = out / TIMINGS
+    if not path.exists():
         return []
+    try:
+        found = fitted(list[_Session], read_json(path), f"{path} is damaged, and vix compare writes it again")
+    except ValueError as error:
+        note(str(error))
+        return []
+    return [Session(**s) for s in found if len({len(times) for times in s["ms"].values()}) == 1]
 
 
 def inference_ratio(group: Group, other: Group) -> Ratio | None:
