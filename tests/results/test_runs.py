@@ -35,6 +35,7 @@ def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
     assert [(r.name, r.seeds, r.attention) for r in rows] == [("quick/exact", 2, "softmax"), ("quick/first-relu", 2, rows[1].attention)]
     assert rows[0].test_top1.count == 2
     assert rows[0].test_top1.sd is not None
+    assert rows[0].inference is not None
     assert rows[0].inference.min > 0
     assert rows[0].peak is None  # measure=False
     assert rows[0].folds is None
