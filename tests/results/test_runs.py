@@ -39,6 +39,7 @@ def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
     assert rows[0].inference.min > 0
     assert rows[0].peak is None  # measure=False
     assert rows[0].folds is None
+    assert rows[0].kept is not None
     assert rows[0].kept > 0
     assert [done for *_, done in asked] == [False] * 4
     asked.clear()
