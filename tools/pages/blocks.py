@@ -1,0 +1,86 @@
+"""Runs that may stand in one table: of one budget, and of recipes as they are today, or as they were when the runs were made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tools.pages.tables import CUT, RUNS, differences
+from tools.runs import Kept
+from vixformer.results.evidence import Effect, effect
+from vixformer.results.groups import counted
+
+Repetition = tuple[int, int]
+"""Seed and fold."""
+
+
+@dataclass(frozen=True, order=True)
+class Budget:
+    epochs: int
+    images: int
+    tested: int
+
+    def __str__(self) -> str:
+        return f"{counted(self.epochs, 'epoch')} on {self.images:,} images"
+
+
+@dataclass(frozen=True)
+class Block:
+    """No cell of it has runs of two budgets, or of two versions of a recipe."""
+
+    budget: Budget
+    today: bool
+    """Whether its recipes are what they are now."""
+    runs: Mapping[str, Sequence[Kept]]
+
+    @property
+    def seeds(self) -> int:
+        """Of the row that has fewest."""
+        return min(map(len, self.runs.values()))
+
+    def values(self, name: str, key: str = "test_top1") -> dict[Repetition, float]:
+        return {repetition(run): run.summary[key] for run in self.runs.get(name, []) if run.summary.get(key) is not None}
+
+    def apart(self, name: str, base: str) -> Effect | None:
+        if name == base or name not in self.runs or base not in self.runs:
+            return None
+        return effect(self.values(name), self.values(base), self.budget.tested)
+
+
+def repetition(run: Kept) -> Repetition:
+    data = run.recipe["data"]
+    return run.summary["seed"], data.get("fold", 0) if data.get("folds") else 0
+
+
+def blocks(names: Iterable[str]) -> list[Block]:
+    """What is shown first comes first: recipes as they are today, then those with all rows, then the larger budget."""
+    names = list(names)
+    found: dict[tuple[Budget, bool, int], dict[str, list[Kept]]] = {}
+    for name in names:
+        versions: dict[tuple[Budget, bool, str], list[Kept]] = {}
+        for run in RUNS.get(name, []):
+            changed = differences(name, run)
+            today = all(field in CUT for field in changed)
+            versions.setdefault((_budget(run), today, repr(sorted(changed.items()))), []).append(run)
+        ranks: dict[tuple[Budget, bool], int] = {}
+        for (budget, today, _), runs in sorted(versions.items(), key=lambda item: -len(item[1])):
+            rank = ranks[budget, today] = ranks.get((budget, today), -1) + 1
+            found.setdefault((budget, today, rank), {})[name] = runs
+    made = [Block(budget, today, runs) for (budget, today, _), runs in found.items()]
+    return sorted(made, key=lambda b: (b.today and len(b.runs) > 1, len(b.runs) == len(names), _size(b), len(b.runs)), reverse=True)
+
+
+def _size(block: Block) -> int:
+    return block.budget.epochs * block.budget.images
+
+
+def _budget(run: Kept) -> Budget:
+    return Budget(run.recipe["train"]["epochs"], run.summary["train_images"], run.summary["test_images"])
+
+
+def best_for(one: Sequence[str], other: Sequence[str]) -> list[Block]:
+    """Blocks with runs of both sides, those first that can decide something."""
+    both = [b for b in blocks([*one, *other]) if any(n in b.runs for n in one) and any(n in b.runs for n in other)]
+    return sorted(both, key=lambda b: (b.today, b.seeds > 1, _size(b)), reverse=True)
+
+
