@@ -136,8 +136,8 @@ def effect_of(times: Kept, one: Sequence[str], other: Sequence[str], what: str) 
     if not pairs or not all(comparable(times, pair) for pair in pairs):
         return None
     if all(f"{what}_calls" in times[name] for name in (*one, *other)):
-        sides = [_mean_calls([times[name][f"{what}_calls"] for name in side]) for side in (one, other)]
-        return effect(*sides)
+        a, b = (_mean_calls([times[name][f"{what}_calls"] for name in side]) for side in (one, other))
+        return effect(a, b)
     return _of_medians([times[name][f"{what}_ms"] for name in one], [times[name][f"{what}_ms"] for name in other])
 
 
@@ -159,4 +159,3 @@ def _of_medians(one: Sequence[Mapping[str, float]], other: Sequence[Mapping[str,
     error = math.sqrt(sum(map(variance, one)) / len(one) ** 2 + sum(map(variance, other)) / len(other) ** 2)
     count = min(int(t["count"]) for t in (*one, *other))
     return Effect(mean, error, count - 1, count, "welch")
-

@@ -37,7 +37,9 @@ def answers(document: Document) -> list[Answer]:
     limits = [math.log1p(document.margin(c)) if is_cost(c.measure) else document.margin(c) for c in document.claims]
     judged = judge([(found, claim.says, limit) for (found, _), claim, limit in zip(effects, document.claims, limits, strict=True)])
     return [
-        Answer(Found(claim, document.effect(claim), document.agrees(claim), document.margin(claim), found, verdict), told, found is not None)
+        Answer(
+            Found(claim, document.effect(claim), document.agrees(claim), document.margin(claim), found, verdict), told, found is not None
+        )
         for claim, (found, told), verdict in zip(document.claims, effects, judged, strict=True)
     ]
 
@@ -102,6 +104,6 @@ def _memory(claim: Claim) -> tuple[Effect | None, str]:
     names = [[name + NAIVE if name + NAIVE in MEMORY else name for name in side] for side in (one, other)]
     if any(MEMORY[a]["batch"] != MEMORY[b]["batch"] for a, b in zip(*names, strict=False)):
         return None, "measured in batches of different sizes"
-    sides = [averaged((i, math.log(mb)) for name in side for i, mb in enumerate(MEMORY[name]["train_mb"])) for side in names]
-    told = f"{len(sides[0])} peaks of training steps, batches of {_batches(MEMORY, names[0])}, exact attention without a fused kernel"
-    return effect(*sides), told + _some(claim, len(one) + len(other))
+    a, b = (averaged((i, math.log(mb)) for name in side for i, mb in enumerate(MEMORY[name]["train_mb"])) for side in names)
+    told = f"{len(a)} peaks of training steps, batches of {_batches(MEMORY, names[0])}, exact attention without a fused kernel"
+    return effect(a, b), told + _some(claim, len(one) + len(other))

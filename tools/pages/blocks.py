@@ -82,5 +82,3 @@ def best_for(one: Sequence[str], other: Sequence[str]) -> list[Block]:
     """Blocks with runs of both sides, those first that can decide something."""
     both = [b for b in blocks([*one, *other]) if any(n in b.runs for n in one) and any(n in b.runs for n in other)]
     return sorted(both, key=lambda b: (b.today, b.seeds > 1, _size(b)), reverse=True)
-
-

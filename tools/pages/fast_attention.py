@@ -10,5 +10,6 @@ def page() -> str:
     return document.page(
         DOCUMENTS["fast-attention"],
         "ViT beside Performers with ReLU, softmax (its exp) and a learned matrix (f-theta), experiments I to IX. Its figures are the "
-        "largest and the last test accuracy of one run of 70 to 84 epochs, and seconds on an NVIDIA A10; its memory is relative to its ViT.",
+        "largest and the last test accuracy of one run of 70 to 84 epochs, and seconds on an NVIDIA A10. Its memory is relative to its "
+        "ViT.",
     )

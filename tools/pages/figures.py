@@ -7,7 +7,7 @@ import io
 import json
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ from vixformer.writing import write_bytes
 FOLDER = RESULTS / "figures"
 PICTURES = ("channels", "examples", "steps", "augmentation", "patches")
 """From the images of a data set; the others are from runs."""
+DRAWS = {("cifar-kernels", 5): ("examples",), ("cifar-kernels", 6): ("steps",), ("cifar-kernels", 7): ("steps",)}
+"""Figures of which more is known here than that they are of the data."""
 COUNTED = 2000
 """Images whose pixels a histogram counts."""
 
@@ -58,25 +60,30 @@ class Drawing:
     """By the name of the file: what is drawn, and the recipe whose data it is drawn from."""
     waits: tuple[str, ...]
     """What is not drawn yet, and which runs it waits for."""
+    partial: tuple[str, ...] = ()
+    """How many rows a chart has where others were not run."""
 
     @property
     def title(self) -> str:
         what = self.exhibits[0].what.capitalize()
-        numbers = [str(exhibit.number) for exhibit in self.exhibits]
-        return f"{what}{'' if len(numbers) == 1 else 's'} {' and '.join(numbers)}: {'; '.join(e.about for e in self.exhibits)}"
+        *first, last = [str(exhibit.number) for exhibit in self.exhibits]
+        numbers = f"s {', '.join(first)} and {last}" if first else f" {last}"
+        return f"{what}{numbers}: {'; '.join(e.about for e in self.exhibits)}"
 
 
 @cache
 def drawings(document: Document) -> list[Drawing]:
     alike: dict[tuple[Any, ...], list[Exhibit]] = {}
     for exhibit in document.exhibits:
+        exhibit = replace(exhibit, draws=DRAWS.get((document.name, exhibit.number), exhibit.draws))
         if exhibit.draws or exhibit.what == "figure":
             alike.setdefault((exhibit.what, exhibit.draws, exhibit.rows), []).append(exhibit)
     return [_drawing(document, tuple(some)) for some in alike.values()]
 
 
 def _drawing(document: Document, exhibits: tuple[Exhibit, ...]) -> Drawing:
-    exhibit, charts, pictures, waits = exhibits[0], dict[str, Figure](), dict[str, tuple[str, str]](), list[str]()
+    exhibit, charts, pictures = exhibits[0], dict[str, Figure](), dict[str, tuple[str, str]]()
+    waits, partial = list[str](), list[str]()
     start = f"{document.name}-{exhibit.name.replace(' ', '-')}"
     sets = by_data(exhibit.recipes())
     for draw in exhibit.draws:
@@ -87,14 +94,18 @@ def _drawing(document: Document, exhibits: tuple[Exhibit, ...]) -> Drawing:
             found = list(charts_of(draw, names))
             end = "" if len(sets) == 1 else f"-{data}"
             for label, figure in found:
-                charts[f"{start}-{figure.name}{end}{label}.svg"] = figure
+                title = figure.title if len(sets) == 1 else f"{figure.title}, {data}"
+                charts[f"{start}-{figure.name}{end}{label}.svg"] = replace(figure, title=title)
+            missing = _missing(draw, names)
             if not found:
-                waits.append(f"*{draw}* of {data} waits for {_missing(draw, names)}")
+                waits.append(f"*{draw}* of {data} waits for {'timings' if draw == 'times' else 'runs'} of {_some(missing or names)}")
+            elif missing:
+                partial.append(f"{len(names) - len(missing)} of {len(names)} rows of {data}")
     if not exhibit.draws:
         waits.append("nothing here draws it yet")
-    if any("test" in e.about.lower().split() for e in exhibits) and not _tracked(exhibit.recipes()):
+    if "curves" in exhibit.draws and not _tracked(exhibit.recipes()):
         waits.append(f"test curves wait for runs that read the test set after every epoch (`train.track_test`): {_some(exhibit.recipes())}")
-    return Drawing(exhibits, charts, pictures, tuple(waits))
+    return Drawing(exhibits, charts, pictures, tuple(waits), tuple(dict.fromkeys(partial)))
 
 
 def by_data(names: Sequence[str]) -> dict[str, list[str]]:
@@ -116,7 +127,7 @@ def charts_of(draw: str, names: Sequence[str]) -> Iterator[tuple[str, Figure]]:
 
 def run_groups(names: Sequence[str]) -> list[Group]:
     """Of the runs that the table of these rows shows."""
-    shown = next(iter(blocks(names)), None)
+    shown = shown_block(names)
     return [] if shown is None else [group_of(name, runs) for name, runs in shown.runs.items()]
 
 
@@ -138,10 +149,10 @@ def timed_groups(names: Sequence[str]) -> list[Group]:
     return found
 
 
-def _missing(draw: str, names: Sequence[str]) -> str:
-    if draw == "times":
-        return f"timings of {_some([name for name in names if name not in TIMES])}"
-    return f"runs of {_some([name for name in names if name not in RUNS] or names)}"
+def _missing(draw: str, names: Sequence[str]) -> list[str]:
+    """Rows that it would need to be whole."""
+    shown = shown_block(names)
+    return [name for name in names if name not in (TIMES if draw == "times" else {} if shown is None else shown.runs)]
 
 
 def _some(names: Sequence[str]) -> str:
@@ -164,7 +175,10 @@ def memory_figure(names: Sequence[str]) -> Figure | None:
     """Three bars: exact attention with all weights, exact attention fused, and the others."""
     rows = []
     for name in names:
-        for measured, kind in ((name + NAIVE, "exact, all weights in memory"), (name, "exact, fused" if name + NAIVE in MEMORY else "other")):
+        for measured, kind in (
+            (name + NAIVE, "exact, all weights in memory"),
+            (name, "exact, fused" if name + NAIVE in MEMORY else "other"),
+        ):
             if measured in MEMORY:
                 rows.append({"model": name, "kind": kind, "memory": statistics.median(MEMORY[measured]["train_mb"])})
     return memory_bars(rows)
@@ -173,12 +187,21 @@ def memory_figure(names: Sequence[str]) -> Figure | None:
 # --- files
 
 
+def learned_figure(document: Document) -> Figure | None:
+    """Numbers that a mechanism learned, by epoch."""
+    names = [n for n in document.printed if any("." in key for run in RUNS.get(n, []) for record in run.history for key in record)]
+    found = list(charts_of("learned", names))
+    return found[0][1] if found else None
+
+
 def files(document: Document) -> dict[str, Figure]:
     """Every chart of a document, by the name of its file."""
     found = {name: figure for drawing in drawings(document) for name, figure in drawing.charts.items()}
     for data, names in by_data([name for name in document.printed if name in MEMORY]).items():
         if (bars := memory_figure(names)) is not None:
             found[f"{document.name}-memory-{data}.svg"] = bars
+    if (learned := learned_figure(document)) is not None:
+        found[f"{document.name}-learned.svg"] = learned
     return found
 
 

@@ -96,11 +96,11 @@ def settings(found: Mapping[str, Sequence[Kept]]) -> str:
     tested = {(run.summary["test_images"], run.recipe["data"].get("test_fraction", 1.0)) for run in runs}
     parts = [f"{n:,} images ({100 * share:.1f} % of the test set)" for n, share in sorted(tested)]
     facts = [
-        f"Here: {_or(epochs)} epoch{'' if epochs == {1} else 's'} on {_or(images)} training images of {_or(classes)} classes",
-        f"batches of {_or(batches)}",
+        f"Here: {either(epochs)} epoch{'' if epochs == {1} else 's'} on {either(images)} training images of {either(classes)} classes",
+        f"batches of {either(batches)}",
         *([f"tested on {' or '.join(parts)}"] if any(share != 1 for _, share in tested) else []),
         " or ".join(sorted(precision)),
-        "1 seed" if seeds == {1} else f"{_or(seeds)} seeds (mean ± standard deviation)",
+        "1 seed" if seeds == {1} else f"{either(seeds)} seeds (mean ± standard deviation)",
         f"{' or '.join(machines)}. Test accuracy is that of the epoch chosen on validation.",
     ]
     return ", ".join(facts) + _changes(found)
@@ -145,7 +145,7 @@ def _word(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _or(values: Iterable[int]) -> str:
+def either(values: Iterable[int]) -> str:
     return " or ".join(f"{v:,}" for v in sorted(values))
 
 

@@ -114,14 +114,14 @@ def pictures_of_data(data: str, parts: Parts, model: Any) -> list[Picture]:
     return [examples(data, parts), steps(data, parts), augmentation(data, parts), patches(data, parts, model)]
 
 
-def examples(data: str, parts: Parts, most: int = 20, shown: int = 8) -> Picture:
+def examples(data: str, parts: Parts, most: int = 20, shown: int = 6) -> Picture:
     """A sheet of classes, as "Optimizing Image Classification" and its kind show it."""
     labels = parts.train.images.labels
     rows = []
     for i, name in enumerate(parts.classes[:most]):
         index = torch.nonzero(labels == i).flatten()[:shown].tolist()
         rows.append((name, [image_of(_stored(parts.train.images, j)) for j in index]))
-    left, side = 110, 40
+    left, side = 110, 36
     sheet_of_all = tiles([row for _, row in rows], side)
     canvas = Image.new("RGB", (left + sheet_of_all.width, sheet_of_all.height), "white")
     canvas.paste(sheet_of_all, (left, 0))

@@ -112,7 +112,7 @@ def bubbles(groups: Sequence[Group]) -> Figure | None:
         x=alt.X("memory:Q", title="peak memory of a training step, MiB", scale=alt.Scale(zero=False)),
         y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
         size=alt.Size("parameters:Q", title="parameters"),
-        color=alt.Color("model:N", legend=_legend(rows)),
+        color=alt.Color("model:N", legend=_legend(rows), scale=alt.Scale(scheme="tableau20")),
         tooltip=["model:N", alt.Tooltip("top1:Q", format=".2f"),
             alt.Tooltip("memory:Q", format=".0f"), alt.Tooltip("parameters:Q", format=",")],
     )  # fmt: skip

@@ -122,7 +122,7 @@ def _against_features(groups: Sequence[Group], keys: dict[str, str], name: str, 
     stroke = alt.Legend(symbolType="stroke", symbolSize=300)
     base = alt.Chart(inline(rows)).encode(
         x=alt.X("features:Q", scale=alt.Scale(type="log", base=2), title="features", axis=alt.Axis(values=[2**i for i in range(3, 11)])),
-        color=alt.Color("layout:N", sort=list(LAYOUTS)),
+        color=alt.Color("layout:N", sort=list(LAYOUTS), legend=alt.Legend(symbolOpacity=1)),
         tooltip=["model:N", "of:N", alt.Tooltip("value:Q", format=".2f"), "seeds:Q"],
     )  # fmt: skip
     y = alt.Y("value:Q", title=axis, scale=alt.Scale(zero=False))
