@@ -32,7 +32,8 @@ PER_CENT = ("_top1", "_top5")
 MOST_CLASSES = 20
 """The largest confusion matrix that is kept, which is the largest that a report draws."""
 BUDGET = ("epochs", "train_images", "test_images")
-MACHINE = ("device", "processor", "threads", "torch", "kernels", "instructions")
+MACHINE = ("device", "processor", "threads", "torch")
+KERNELS = ("kernels", "instructions")
 
 Text = str | None
 
@@ -116,7 +117,7 @@ def record_of(run: Run, name: str, digest: str | None = None) -> Record:
         "summary": {},
         "curve": _curve(run.history()),
         "conditions": Conditions(
-            **{key: machine.get(key) for key in MACHINE}, precision=recipe.train.precision, code=summary.pop("code", None)
+            **{key: machine.get(key) for key in (*MACHINE, *KERNELS)}, precision=recipe.train.precision, code=summary.pop("code", None)
         ),
     }
     scores, matrix = summary.pop("per_class", None), summary.pop("confusion", None)
@@ -136,12 +137,16 @@ def run_of(record: Record, where: Path) -> Run:
     parts["data"] |= {"split_seed": record["split"]} | ({} if record["fold"] is None else {"fold": record["fold"]})
     parts["train"] |= {"seed": record["seed"], "precision": record["conditions"]["precision"]}
     place = f"{where}: record {record['id']}"
-    recipe = recipe_from_dict(parts, place)
+    try:
+        recipe = recipe_from_dict(parts, "its recipe")
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
     summary = {"data": recipe.data.name, "seed": record["seed"], **record["budget"], **record["summary"]}
     conditions = record["conditions"]
     summary |= {key: value for key, value in (("code", conditions["code"]), ("data_digest", record["digest"])) if value is not None}
     if conditions["processor"] is not None:
-        summary["machine"] = {key: value for key in MACHINE if (value := conditions[key]) is not None}
+        known = MACHINE if conditions["kernels"] is None else (*MACHINE, *KERNELS)
+        summary["machine"] = {key: conditions[key] for key in known}
     if "classes" in record:
         summary |= _scores(record["classes"])
     names = list(record["curve"])

@@ -21,7 +21,7 @@ from vixformer.notes import note
 from vixformer.writing import waiting
 
 HERE = Path(__file__).parent
-SOURCES = [HERE / name for name in ("along.c", "exact.c", "fourier.c", "linear.c", "local.c", "nystrom.c", "rotate.c")]
+SOURCES = [HERE / name for name in ("about.c", "along.c", "exact.c", "fourier.c", "linear.c", "local.c", "nystrom.c", "rotate.c")]
 # -ffast-math would undo the rounding that exp is made of
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared"]
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -144,6 +144,7 @@ def _compile(folder: Path, name: str, command: list[str]) -> None:
 def _declared(built: ctypes.CDLL) -> ctypes.CDLL:
     pointer, whole, real = ctypes.c_void_p, ctypes.c_int, ctypes.c_float
     sizes = [pointer, ctypes.c_long] + [whole] * 4  # strides; B, H, N, K and the size of the small side
+    built.instructions.argtypes, built.instructions.restype = [], ctypes.c_char_p
     built.along.argtypes = [pointer] * 2 + sizes + [pointer, ctypes.c_long]
     built.along_backward.argtypes = [pointer] * 3 + sizes + [pointer, pointer, ctypes.c_long, pointer]
     built.unfold.argtypes = [pointer] * 2 + [ctypes.c_long] * 3
