@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tools.pages.tables import CUT, RUNS, differences
+from tools.pages.tables import SETS
 from tools.runs import Kept
 from vixformer.results.evidence import Effect, effect
 from vixformer.results.groups import counted
 
-Repetition = tuple[int, int]
-"""Seed and fold."""
+Repetition = tuple[int, int, int]
+"""Seed, split and fold."""
+SCALED = {"train.warmup", "train.step_every", "train.restart_every"}
+"""What a smaller budget shortens, too: no other version of the recipe."""
 
 
 @dataclass(frozen=True, order=True)
@@ -49,7 +51,7 @@ class Block:
 
 def repetition(run: Kept) -> Repetition:
     data = run.recipe["data"]
-    return run.summary["seed"], data.get("fold", 0) if data.get("folds") else 0
+    return run.summary["seed"], data.get("split_seed", 0), data.get("fold", 0) if data.get("folds") else 0
 
 
 def blocks(names: Iterable[str]) -> list[Block]:
@@ -57,15 +59,12 @@ def blocks(names: Iterable[str]) -> list[Block]:
     names = list(names)
     found: dict[tuple[Budget, bool, int], dict[str, list[Kept]]] = {}
     for name in names:
-        versions: dict[tuple[Budget, bool, str], list[Kept]] = {}
-        for run in RUNS.get(name, []):
-            changed = differences(name, run)
-            today = all(field in CUT for field in changed)
-            versions.setdefault((_budget(run), today, repr(sorted(changed.items()))), []).append(run)
-        ranks: dict[tuple[Budget, bool], int] = {}
-        for (budget, today, _), runs in sorted(versions.items(), key=lambda item: -len(item[1])):
-            rank = ranks[budget, today] = ranks.get((budget, today), -1) + 1
-            found.setdefault((budget, today, rank), {})[name] = runs
+        for runs in SETS.get(name, []):
+            budget, today = _budget(runs[0]), SCALED.issuperset(runs[0].differs)
+            rank = 0
+            while name in found.setdefault((budget, today, rank), {}):
+                rank += 1
+            found[budget, today, rank][name] = runs
     made = [Block(budget, today, runs) for (budget, today, _), runs in found.items()]
     return sorted(made, key=lambda b: (b.today and len(b.runs) > 1, len(b.runs) == len(names), _size(b), len(b.runs)), reverse=True)
 

@@ -224,10 +224,9 @@ def _drawn(drawing: Drawing) -> list[str]:
     says = list(dict.fromkeys(figure.says for figure in drawing.charts.values() if figure.name != "times"))
     if any(figure.name == "times" for figure in drawing.charts.values()):
         says.append("Means of calls timed in turn; the band is one standard deviation of the calls.")
-    waits = [
-        *drawing.waits,
-        *(f"*{draw}* waits for the images of `{recipe}`" for n, (draw, recipe) in drawing.pictures.items() if not there[n]),
-    ]
+    says += [f"Drawn from {', '.join(drawing.partial)}; the others were not run."] if drawing.partial else []
+    images = [f"*{draw}* waits for the images of `{recipe}`" for name, (draw, recipe) in drawing.pictures.items() if not there[name]]
+    waits = [*drawing.waits, *images]
     return [
         f"### {drawing.title}",
         *(f"![{figure.title}](figures/{name})" for name, figure in drawing.charts.items()),

@@ -7,7 +7,7 @@ import io
 import json
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,16 +37,6 @@ DRAWS = {("cifar-kernels", 5): ("examples",), ("cifar-kernels", 6): ("steps",), 
 """Figures of which more is known here than that they are of the data."""
 COUNTED = 2000
 """Images whose pixels a histogram counts."""
-
-
-@dataclass(frozen=True)
-class KeptRun(Run):
-    """A run without its folder."""
-
-    lines: tuple[dict[str, Any], ...] = field(repr=False)
-
-    def history(self) -> list[dict[str, Any]]:
-        return list(self.lines)
 
 
 @dataclass(frozen=True)
@@ -132,7 +122,7 @@ def run_groups(names: Sequence[str]) -> list[Group]:
 
 
 def group_of(name: str, runs: Sequence[Kept]) -> Group:
-    return Group(name, tuple(KeptRun(Path(name), recipe_from_dict(r.recipe, name), r.summary, tuple(r.history)) for r in runs))
+    return Group(name, tuple(Run(Path(name), recipe_from_dict(r.recipe, name), r.summary, name, r.history) for r in runs))
 
 
 def timed_groups(names: Sequence[str]) -> list[Group]:
@@ -145,7 +135,7 @@ def timed_groups(names: Sequence[str]) -> list[Group]:
             "inference_ms_mean": timing["inference_ms"]["mean"],
             "inference_ms_sd": timing["inference_ms"]["sd"],
         }
-        found.append(Group(name, (KeptRun(Path(name), recipe, summary, ()),)))
+        found.append(Group(name, (Run(Path(name), recipe, summary, name, []),)))
     return found
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tools.runs import Kept, kept_runs
+from tools.runs import Kept, changed, kept_sets
 from tools.timings import kept_memory, kept_timings, ratio_of
 from vixformer import load_recipe
 from vixformer.documents import DOCUMENTS
@@ -14,15 +12,18 @@ from vixformer.measure.machine import in_words
 from vixformer.results.runs import column
 from vixformer.results.schema import AVERAGES
 
-RUNS = kept_runs()
+SETS = kept_sets()
+"""By recipe, sets of runs that are alike but for seed, split and fold."""
 TIMES = kept_timings()
 MEMORY = kept_memory()
 REPORTED = {name: row for document in DOCUMENTS.values() for name, row in document.printed.items()}
 """By recipe, in the documents' order."""
 for _name in REPORTED:  # rows that a document prints twice
     _same = f"fast-attention/exp1/{_name.rpartition('/')[2]}"
-    if _name not in RUNS and _name.startswith("fast-attention/") and _same in RUNS and load_recipe(_name) == load_recipe(_same):
-        RUNS[_name] = RUNS[_same]
+    if _name not in SETS and _name.startswith("fast-attention/") and _same in SETS and load_recipe(_name) == load_recipe(_same):
+        SETS[_name] = SETS[_same]
+RUNS = {name: sets[0] for name, sets in SETS.items()}
+"""Of each recipe the set that comes first."""
 
 Cell = Callable[[str], str]
 """Of a recipe's name."""
@@ -106,37 +107,13 @@ def settings(found: Mapping[str, Sequence[Kept]]) -> str:
     return ", ".join(facts) + _changes(found)
 
 
-CUT = {"train.epochs", "train.batch_size", "train.precision", "train.track_test", "train.measure", "data.fraction", "data.test_fraction"}
-CUT |= {"train.warmup", "train.step_every", "train.restart_every"}
-"""What a smaller budget changes: no other version of the recipe."""
-OWN = {"train.seed", "train.weights", "train.device", "train.loggers", "train.compile", "train.shard", "data.root", "data.fold"}
-"""Of a single run."""
-TOLD = CUT - {"train.warmup", "train.step_every", "train.restart_every"}
-"""What the first sentence of a table says."""
-
-
-def differences(name: str, run: Kept) -> dict[str, tuple[object, object]]:
-    """In what the recipe that was run differs from that of today: what it was, and what it is."""
-    recipe = load_recipe(name)
-    meant, found = json.loads(json.dumps(recipe.to_dict(whole=True))), {}
-    for part, section in (("data", recipe.data), ("model", recipe.model), ("train", recipe.train)):
-        ran = run.recipe[part]
-        # fields that came after the run was kept had their defaults in it
-        later = {f.name: f.default for f in dataclasses.fields(section) if f.name not in ran}
-        for key, value in {**ran, **json.loads(json.dumps(later))}.items():
-            if f"{part}.{key}" not in OWN and value != meant[part].get(key):
-                found[f"{part}.{key}"] = (value, meant[part].get(key))
-    return found
-
-
 def _changes(found: Mapping[str, Sequence[Kept]]) -> str:
     """What else was not as the recipes say, and in which rows where it is not in all."""
     where: dict[str, dict[str, None]] = {}
     for name, runs in found.items():
         for run in runs:
-            for key, (was, now) in differences(name, run).items():
-                if key not in TOLD:
-                    where.setdefault(f"`{key}` {_word(was)} instead of {_word(now)}", {})[name.rpartition("/")[2]] = None
+            for field, (ran, said) in changed(run.recipe, name).items():
+                where.setdefault(f"`{field}` {_word(ran)} instead of {_word(said)}", {})[name.rpartition("/")[2]] = None
     some = {change: "" if len(names) == len(found) else f" (in {', '.join(f'`{n}`' for n in names)})" for change, names in where.items()}
     return f" Not as the recipes are today: {', '.join(change + names for change, names in some.items())}." if some else ""
 
