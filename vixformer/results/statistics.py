@@ -1,4 +1,4 @@
-"""What a difference of two sets of runs can tell, and what that says of a document's claims."""
+"""The verdicts of `tools.pages`, until they are made by `evidence`: nothing else uses this."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scipy.stats import t as student
-
-from vixformer.measure.latency import Ratio
 
 
 @dataclass(frozen=True)
@@ -61,17 +59,6 @@ def difference(a: Sequence[float], b: Sequence[float], images: int | None = None
         return Difference(mean, 0.0)
     freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
     return Difference(mean, float(student.ppf(0.975, freedom)) * math.sqrt(va + vb))
-
-
-def ratio_of_times(a: Sequence[float], b: Sequence[float], share: float | None = None) -> Ratio | None:
-    """Welch's interval of the logs of times that were not taken in pairs, such as the epochs of two trainings; None where a side has
-    fewer than two. `share` is the ratio that the interval is put around, such as that of whole trainings."""
-    if min(len(a), len(b)) < 2 or min(*a, *b) <= 0:
-        return None
-    found = difference([math.log(x) for x in a], [math.log(x) for x in b])
-    assert found.half is not None
-    middle = math.exp(found.mean) if share is None else share
-    return Ratio(middle, middle * math.exp(-found.half), middle * math.exp(found.half))
 
 
 def paired(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
