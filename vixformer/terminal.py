@@ -31,6 +31,7 @@ from typing_extensions import Self
 from vixformer.progress import decoding
 from vixformer.registry import checked
 from vixformer.results.cells import in_markdown
+from vixformer.results.evidence import MARGIN, effect, explained, judge
 
 if TYPE_CHECKING:  # what is wrong with a command line is said before torch is there
     from vixformer.training.compare import Comparison, Row
@@ -138,6 +139,7 @@ WORDS = {
     "state",
     "here",
     "what it is",
+    "verdict",
     "train + test",
     "kernel=",
     "options and defaults",
@@ -152,26 +154,27 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 ALIKE = 0.02
 """Models whose parameters differ by more are not of one size."""
-CLOSE, ENOUGH = 1.0, 5
-"""Differences below so many points need so many seeds."""
 
 
-def comparison(found: Comparison, against: str | None = None) -> tuple[list[str], list[list[str]], list[str]]:
+def comparison(
+    found: Comparison, against: str | None = None, margin: float = MARGIN
+) -> tuple[list[str], list[list[str]], list[str]]:  # fmt: skip
     """Columns, rows and what to know about them, relative to the model called `against`, or else to the first one of exact attention
-    alone, or else to the first."""
+    alone, or else to the first. Verdicts are against `margin` points."""
     from vixformer.attention.layout import is_exact
     from vixformer.measure.latency import paired_ratio
-    from vixformer.results.statistics import paired, ratio_of_times
+    from vixformer.results.timings import epochs_ratio
 
     rows = found.rows
     named = next((r for r in rows if r.name == against), None)
     exact = named or next((r for r in rows if is_exact(r.attention)), rows[0])
     folds, seeds = rows[0].folds, min(r.seeds for r in rows)
-    apart = {r.name: paired(r.by_seed, exact.by_seed) for r in rows if r is not exact and seeds > 1}
+    apart = {r.name: d for r in rows if r is not exact and (d := effect(r.repetitions, exact.repetitions)) is not None}
+    verdicts = dict(zip(apart, judge([(d, "different", margin) for d in apart.values()]), strict=True))
 
     def times_training(r: Row) -> str:
         share = r.train_seconds.mean / exact.train_seconds.mean if exact.train_seconds.mean else 1.0
-        return "1.00" if r is exact else str(ratio_of_times(r.epochs, exact.epochs, share) or f"{share:.2f}")
+        return "1.00" if r is exact else str(epochs_ratio(r.epochs, exact.epochs, share) or f"{share:.2f}")
 
     def times_inference(r: Row) -> str:
         if r is exact or not r.rounds:
@@ -184,6 +187,7 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
         "parameters": lambda r: count(r.parameters),
         "top-1 %": lambda r: str(r.test_top1),
         "difference": lambda r: str(apart[r.name]) if r.name in apart else "",
+        "verdict": lambda r: verdicts[r.name].verdict if r.name in apart else "",
         "validation %": lambda r: str(r.val_top1 or ""),
         "train s": lambda r: f"{r.train_seconds.mean:.0f}",
         "inference ms": lambda r: f"{r.inference.min:.1f}",
@@ -196,8 +200,8 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
     if folds is None:
         del columns["validation %"]
     if not apart:
-        del columns["difference"]
-    over = "one seed, so differences of a point or two are noise" if seeds == 1 else f"mean ± standard deviation over {seeds} seeds"
+        del columns["difference"], columns["verdict"]
+    over = "one seed, which decides nothing: every difference is open" if seeds == 1 else f"mean ± standard deviation over {seeds} seeds"
     if folds is not None:
         runs = rows[0].test_top1.count
         over = f"mean ± standard deviation over {folds} folds" + (f" of {seeds} seeds" if seeds > 1 else ", one seed")
@@ -211,10 +215,10 @@ def comparison(found: Comparison, against: str | None = None) -> tuple[list[str]
         "x train and x inference have a 95 % interval, over epochs and over pairs of calls; an interval that includes 1 is a tie.",
     ]
     if apart:
-        notes.append(f"The difference is to {exact.name} on the same seeds and splits, with its paired 95 % interval.")
-        unclear = [name for name, d in apart.items() if abs(d.mean) < CLOSE and seeds < ENOUGH]
+        notes.append(f"The difference is to {exact.name}, in points. {explained(margin, apart.values())}")
+        unclear = [name for name, judged in verdicts.items() if judged.verdict == "open"]
         if unclear:
-            notes.append(f"Under {CLOSE:.0f} point apart, which takes {ENOUGH} seeds to tell: {', '.join(unclear)}.")
+            notes.append(f'Open: {", ".join(unclear)}. "vix power" says how many seeds and minutes would decide.')
         sizes = [f"{r.name} ({r.parameters / exact.parameters - 1:+.1%})" for r in rows if abs(r.parameters / exact.parameters - 1) > ALIKE]
         if sizes:
             notes.append(f"Not of the same size as {exact.name}, in parameters: {', '.join(sizes)}.")

@@ -13,7 +13,7 @@ from tools.runs import RECORDS
 from vixformer.attention.layout import parse
 from vixformer.report.figures import all_figures
 from vixformer.report.figures.costs import _name
-from vixformer.report.sentences import sentences
+from vixformer.report.sentences import answers, sentences
 from vixformer.results.groups import Layout, differing, layout_of, read_groups, twin
 from vixformer.results.runs import spread
 
@@ -97,4 +97,4 @@ def test_only_recipes_that_differ_in_attention_alone_share_a_figure_of_layouts()
     exact = by_name["xformers/cifar10/vit"]
     assert (twin(vin, groups), twin(vip, groups)) == (exact, exact)  # and not hybrid-vit, whose stem differs
     assert (differing(vin, exact), differing(vip, exact)) == ([], ["qkv_bias"])
-    assert "xformers/cifar10/vit (which differs in qkv_bias too)" in str(sentences([vip, exact]))
+    assert "xformers/cifar10/vit (which differs in qkv_bias too)" in str(sentences(answers([vip, exact])))

@@ -18,9 +18,10 @@ from vixformer.cli import main
 from vixformer.measure.latency import paired_ratio
 from vixformer.report.collect import collect
 from vixformer.report.maps import looks, overlay
-from vixformer.report.sentences import sentences
+from vixformer.report.sentences import Answer, Question, answers, sentences
 from vixformer.results.cells import in_csv
-from vixformer.results.groups import find_runs, read_groups
+from vixformer.results.evidence import Effect, effect, judge
+from vixformer.results.groups import Group, find_runs, read_groups
 from vixformer.results.runs import spread
 from vixformer.results.schema import AVERAGES
 from vixformer.results.timings import read_sessions
@@ -87,16 +88,53 @@ def test_a_figure_alone(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert 'did you mean "curves"?' in capsys.readouterr().err
 
 
+def said(groups: list[Group]) -> list[list[str]]:
+    return list(sentences(answers(groups)).values())
+
+
 def test_sentences_are_computed_from_the_runs(runs: Path) -> None:
     groups = read_groups([runs])
-    (lines,) = sentences(groups).values()
+    (lines,) = said(groups)
     exact, mixed = (next(g for g in groups if g.name == name) for name in ("exact", "mixed"))
     gap = spread(mixed.values("test_top1")).mean - spread(exact.values("test_top1")).mean
-    line = next(line for line in lines if line.startswith("mixed"))
-    assert f"{gap:+.2f}" in line if "is not distinguishable from" in line else ("beats" if gap > 0 else "loses to") in line
+    (answer,) = (a for some in answers(groups).values() for a in some if a.question.model == "mixed")
+    assert answer.question.found == effect(mixed.repetitions(), exact.repetitions())
+    assert answer.question.found.mean == pytest.approx(gap)
+    line = str(answer)
+    assert line in lines
+    assert line.startswith(answer.judged.verdict.capitalize())
     assert f"{abs(gap):.2f}" in line
-    assert "over 2 seeds" in line
-    assert any(line.startswith("The choice of 32 features") for line in lines)
+    assert "over 2 seeds, paired by seed and split" in line
+    assert any("the choice of 32 features" in line for line in lines)
+
+
+def test_an_answer_says_its_verdict() -> None:
+    def told(mean: float, error: float) -> str:
+        question = Question("lens", "exact", Effect(mean, error, 4, 5, "paired"))
+        return str(Answer(question, judge([(question.found, "different", 0.5)])[0], 0.5))
+
+    over = "over 5 seeds, paired by seed and split."
+    assert told(2.0, 0.1) == f"Shown: lens beats exact by 2.00 ± 0.28 points {over}"
+    assert told(-2.0, 0.1) == f"Shown: lens loses to exact by 2.00 ± 0.28 points {over}"
+    assert told(0.05, 0.1) == f"Ruled out: that lens differs from exact by 0.5 points or more: +0.05 ± 0.28 points {over}"
+    assert told(0.05, 1.0) == f"Open: whether lens differs from exact: +0.05 ± 2.78 points {over}"
+
+
+def test_the_table_and_the_sentences_have_one_verdict(runs: Path, page: Path) -> None:
+    found = {a.question.model: a for some in answers(read_groups([runs])).values() for a in some}
+    for row in csv.DictReader(page.with_suffix(".csv").read_text().splitlines()):
+        answer = found.get(row["model"])
+        assert row["verdict"] == ("" if answer is None else answer.judged.verdict)
+        if answer is not None:
+            effects = [float(row[f"difference{end}"]) for end in ("", " low", " high")]
+            assert effects == [answer.question.found.mean, answer.question.found.low, answer.question.found.high]
+
+
+def test_the_margin_is_an_option(runs: Path, tmp_path: Path) -> None:
+    main(["report", str(runs), "-o", str(tmp_path / "x.html"), "--margin", "99", "--maps", "0"])
+    text = (tmp_path / "x.html").read_text()
+    assert "Verdicts are against a margin of 99 points" in text
+    assert "--margin 99" in text
 
 
 def retimed(runs: Path, to: Path, seconds: dict[str, list[float]], **inference: dict[str, float]) -> Path:
@@ -120,8 +158,8 @@ def test_no_sentence_from_a_ratio_that_may_be_one(runs: Path, tmp_path: Path) ->
     noisy = {"inference_ms_min": 5.2, "inference_ms_mean": 107.1, "inference_ms_sd": 149.8}
     seconds = {"exact": [10.0, 10.2, 9.9], "all": [5.0, 5.1, 4.9], "mixed": [9.0, 31.0, 4.0]}
     half = {"inference_ms_min": 10.0, "inference_ms_mean": 10.5, "inference_ms_sd": 0.5}
-    (lines,) = sentences(read_groups([retimed(runs, tmp_path, seconds, exact=CALM, all=half, mixed=noisy)])).values()
-    clear, unclear = (next(line for line in lines if line.startswith(f"{name} ")) for name in ("all", "mixed"))
+    (lines,) = said(read_groups([retimed(runs, tmp_path, seconds, exact=CALM, all=half, mixed=noisy)]))
+    clear, unclear = (next(line for line in lines if re.search(f": (whether |that )?{name} ", line)) for name in ("all", "mixed"))
     assert "it takes 0.50 (0.49 to 0.51) of its training time, 0.50 (0.45 to 0.55) of its inference time." in clear
     assert "it takes" not in unclear
 
@@ -129,14 +167,14 @@ def test_no_sentence_from_a_ratio_that_may_be_one(runs: Path, tmp_path: Path) ->
 def test_a_training_beside_other_work_gives_no_ratio(runs: Path, tmp_path: Path) -> None:
     folder = retimed(runs, tmp_path, {"exact": [10.0, 10.2], "all": [5.0, 5.1]}, all={"train_others": 64.0})
 
-    def said() -> str:
-        (lines,) = sentences(read_groups([folder])).values()
-        return next(line for line in lines if line.startswith("all "))
+    def costs() -> str:
+        (lines,) = said(read_groups([folder]))
+        return next(line for line in lines if re.search(": (whether |that )?all ", line))
 
-    assert "training time" not in said()
+    assert "training time" not in costs()
     for path in folder.glob("all-*/summary.json"):  # of a machine that had room for both
         path.write_text(json.dumps({**json.loads(path.read_text()), "train_cores": 128}))
-    assert "training time" in said()
+    assert "training time" in costs()
 
 
 def test_one_source_of_x_inference(runs: Path, page: Path) -> None:
@@ -170,10 +208,10 @@ def test_a_converted_model_stands_beside_its_own_parent(runs: Path, tmp_path: Pa
     (other / "summary.json").write_text(json.dumps({**summary, "test_top1": 1.0}))  # the mean is far from the parent now
     child = tiny(attention="hedgehog", weights=str(parent), epochs=0, seed=best)
     found = train(child, tmp_path / f"exact-to-hedgehog-seed{best}-0123456789ab").test_top1
-    (line,) = [line for lines in sentences(read_groups([tmp_path])).values() for line in lines if "made from" in line]
+    (line,) = [line for lines in said(read_groups([tmp_path])) for line in lines if "made from" in line]
     assert "exact (which it was made from)" in line
     gap = found - top1[best]
-    assert (f"{gap:+.2f}" if "not distinguishable" in line else f"{gap:+.2f}".lstrip("+-")) in line
+    assert line.startswith(f"Open: whether exact-to-hedgehog differs from exact (which it was made from): {gap:+.2f} ± ")  # one seed
 
 
 def test_converted_models_are_paired_with_their_parents(runs: Path, tmp_path: Path) -> None:
@@ -188,8 +226,9 @@ def test_converted_models_are_paired_with_their_parents(runs: Path, tmp_path: Pa
             "notes": [],
         }
         path.write_text(json.dumps({**json.loads(path.read_text()), "test_top1": 48.0 + 20 * i + 0.1 * i, "conversion": conversion}))
-    (lines,) = sentences(read_groups([folder])).values()
-    assert "all loses to exact (which it was made from) by 1.95 ± 0.64 points over 2 seeds." in lines
+    (lines,) = said(read_groups([folder]))
+    told = "all loses to exact (which it was made from) by 1.95 ± 0.64 points over 2 seeds, paired by seed and split."
+    assert lines == [f"Shown: {told}"]
 
 
 def test_bad_input_is_a_sentence(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

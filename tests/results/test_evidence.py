@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
-from vixformer.results.evidence import Effect, Says, Verdict, averaged, effect, holm, judge, margin
+from vixformer.results.evidence import Effect, Says, Verdict, averaged, effect, holm, judge, margin, on_images
 
 DRAWS = 4_000
 
@@ -44,6 +44,7 @@ def test_one_seed_is_an_estimate_but_never_a_verdict() -> None:
         ("not above", "shown", "shown", "ruled out"),
         ("not below", "ruled out", "shown", "shown"),
         ("equal", "ruled out", "shown", "ruled out"),
+        ("different", "shown", "ruled out", "shown"),
     ],
 )
 def test_a_verdict_is_about_what_is_claimed(says: Says, below: Verdict, within: Verdict, above: Verdict) -> None:
@@ -68,48 +69,75 @@ def test_configurations_do_not_pass_for_seeds() -> None:
     assert averaged([(1, 70.0), (0, 60.0), (1, 72.0), (0, 64.0)]) == {1: 71.0, 0: 62.0}
 
 
-@pytest.mark.parametrize(("seeds", "noise"), [((3, 3), (0.6, 0.6)), ((5, 5), (1.0, 0.3)), ((5, 3), (0.5, 1.0)), ((10, 4), (1.0, 1.0))])
+def test_two_trained_models_are_compared_image_by_image() -> None:
+    """As McNemar's test: images that both classify alike say nothing."""
+    a, b = [True] * 900 + [True] * 60 + [False] * 40, [True] * 900 + [False] * 60 + [True] * 40
+    found = on_images(a, b)
+    assert (found.mean, found.error) == pytest.approx((2.0, 100 * ((0.1 - 0.02**2) / 1000) ** 0.5))
+    assert judge([(found, "different", 0.5)])[0].verdict == "shown"
+    assert judge([(on_images(a, a), "different", 0.5)])[0].verdict == "ruled out"
+    assert judge([(on_images(a[950:970], b[950:970]), "different", 0.5)])[0].verdict == "open"
+
+
+def test_a_p_value_is_at_most_one() -> None:
+    found = effect({0: 70.0, 1: 71.0}, {0: 70.0, 1: 71.0})
+    assert found is not None
+    assert (found.differs(), found.within(0.5)) == (1.0, 0.0)
+
+
+def _drawn(rng: np.random.Generator, seeds: tuple[int, int], noise: tuple[float, float], pairs: bool, apart: float) -> Effect:
+    """Two sides that are `apart`; with `pairs`, what a seed does to both sides is larger than the noise."""
+    n, m = (min(seeds), min(seeds)) if pairs else seeds
+    shared = rng.normal(0, 2.0, n) if pairs else np.zeros(max(n, m))
+    a = dict(enumerate(70 + apart + shared[:n] + rng.normal(0, noise[0], n)))
+    b = dict(enumerate(70 + shared[:m] + rng.normal(0, noise[1], m), 0 if pairs else 100))
+    found = effect(a, b)
+    assert found is not None
+    assert found.method == ("paired" if pairs else "welch")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("seeds", "noise"),
+    [((2, 2), (0.6, 0.6)), ((3, 3), (0.6, 0.6)), ((3, 3), (1.0, 0.3)), ((5, 5), (1.0, 0.3)), ((5, 3), (0.5, 1.0)), ((10, 4), (1.0, 1.0))],
+)
 @pytest.mark.parametrize("pairs", [True, False])
 def test_intervals_cover_what_is_true(seeds: tuple[int, int], noise: tuple[float, float], pairs: bool) -> None:
     rng = np.random.default_rng(0)
-    truth, hits = 1.3, 0
-    for _ in range(DRAWS):
-        n = min(seeds) if pairs else seeds[0]
-        m = min(seeds) if pairs else seeds[1]
-        shared = rng.normal(0, 2.0, n) if pairs else np.zeros(n)  # what a seed does to both sides
-        a = dict(enumerate(70 + truth + shared + rng.normal(0, noise[0], n)))
-        b = dict(enumerate(70 + shared[:m] + rng.normal(0, noise[1], m), 0 if pairs else 100))
-        found = effect(a, b)
-        assert found is not None
-        hits += abs(found.mean - truth) <= found.half
-    conservative = not pairs and seeds == (3, 3)  # Welch's degrees of freedom are few there: 96.5 % and a little more
-    assert 0.935 <= hits / DRAWS <= (0.975 if conservative else 0.965)
+    found = [_drawn(rng, seeds, noise, pairs, 1.3) for _ in range(DRAWS)]
+    hits = sum(abs(one.mean - 1.3) <= one.half for one in found) / DRAWS
+    # Welch's interval is too wide for two or three runs of equal noise: 97.7 and 96.5 %, from 200,000 draws
+    most = {(2, 2): 0.982, (3, 3): 0.971}.get(seeds, 0.965) if not pairs and noise[0] == noise[1] else 0.965
+    assert 0.935 <= hits <= most
 
 
+@pytest.mark.parametrize(("seeds", "noise"), [((5, 2), (0.2, 1.0)), ((3, 2), (0.5, 1.0)), ((5, 2), (1.0, 1.0))])
+def test_two_runs_beside_many_do_not_cover_too_little(seeds: tuple[int, int], noise: tuple[float, float]) -> None:
+    rng = np.random.default_rng(3)
+    assert sum(abs((one := _drawn(rng, seeds, noise, False, 0.0)).mean) <= one.half for _ in range(DRAWS)) / DRAWS >= 0.935
+
+
+@pytest.mark.parametrize("seeds", [(2, 2), (3, 3), (5, 3)])
 @pytest.mark.parametrize("pairs", [True, False])
-def test_equivalence_is_seldom_claimed_wrongly(pairs: bool) -> None:
-    """The difference is as large as the margin, the worst case for a claim that it is smaller."""
-    rng = np.random.default_rng(1)
-    limit, wrong = 0.5, 0
-    for _ in range(DRAWS):
-        a = dict(enumerate(70 + limit + rng.normal(0, 0.15, 5)))
-        b = dict(enumerate(70 + rng.normal(0, 0.15, 5), 0 if pairs else 100))
-        wrong += judge([(effect(a, b), "equal", limit)])[0].verdict == "shown"
-    assert 0 < wrong / DRAWS <= 0.055  # 5 %, and the noise of 4,000 draws
+def test_a_verdict_is_seldom_wrong(seeds: tuple[int, int], pairs: bool) -> None:
+    """The worst cases: a difference as large as the margin, which must not be ruled out, and none, which must not be shown."""
+    rng, limit = np.random.default_rng(1), 0.5
+    for apart, wrong in ((limit, "ruled out"), (-limit, "ruled out"), (0.0, "shown")):
+        found = [judge([(_drawn(rng, seeds, (0.15, 0.15), pairs, apart), "different", limit)])[0].verdict for _ in range(DRAWS)]
+        assert found.count(wrong) / DRAWS <= 0.058  # 5 %, and the noise of 4,000 draws
 
 
-def test_a_family_seldom_errs_at_all() -> None:
-    """Ten claims that are all false, five of them of nothing and five of the margin: any verdict that errs counts."""
-    rng = np.random.default_rng(2)
-    limit, families = 1.0, 600
-    wrong = 0
+@pytest.mark.parametrize("shared", [0.0, 0.4])
+def test_a_family_seldom_errs_at_all(shared: float) -> None:
+    """Ten claims that are all false, five of them of nothing and five of the margin: any verdict that errs counts. With `shared`, all are
+    to the same runs, as in a table."""
+    rng, limit, families, wrong = np.random.default_rng(2), 1.0, 1_000, 0
     for _ in range(families):
-        effects = []
-        for i in range(10):
-            truth = 0.0 if i < 5 else limit
-            effects.append((effect(dict(enumerate(truth + rng.normal(0, 0.4, 5))), dict(enumerate(rng.normal(0, 0.4, 5)))), "above", limit))
-        judged = judge(effects)
-        wrong += any(j.direction != "within" and j.p <= 0.05 for j in judged[:5]) or any(
-            j.direction == "within" and j.p <= 0.05 for j in judged[5:]
-        )
-    assert wrong / families <= 0.065
+        reference = rng.normal(0, shared, 5)
+        effects: list[tuple[Effect | None, Says, float]] = []
+        for truth in [0.0] * 5 + [limit] * 5:
+            other = reference if shared else rng.normal(0, 0.4, 5)
+            effects.append((effect(dict(enumerate(truth + rng.normal(0, 0.4, 5))), dict(enumerate(other))), "different", limit))
+        judged = [one.verdict for one in judge(effects)]
+        wrong += "shown" in judged[:5] or "ruled out" in judged[5:]
+    assert 0 < wrong / families <= 0.064  # 5 %, and the noise of 1,000 families

@@ -10,8 +10,8 @@ import pytest
 from vixformer.config import Data
 from vixformer.measure.latency import Timing
 from vixformer.recipes import load_recipe
+from vixformer.results.evidence import effect
 from vixformer.results.runs import Spread, column, content, data_digest, list_runs, read_run, spread
-from vixformer.results.statistics import paired
 from vixformer.terminal import comparison
 from vixformer.training.compare import Comparison, Row, compare
 from vixformer.training.observer import Observer
@@ -48,8 +48,8 @@ def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
     assert [r.test_top1 for r in again] == [r.test_top1 for r in rows]
     assert set(rows[0].by_seed) == {0, 1}
     columns, (_, other), notes = comparison(Comparison(rows))
-    assert other[columns.index("difference")] == str(paired(rows[1].by_seed, rows[0].by_seed))
-    assert any("The difference is to quick/exact on the same seeds" in note for note in notes)
+    assert other[columns.index("difference")] == str(effect(rows[1].by_seed, rows[0].by_seed))
+    assert any("The difference is to quick/exact, in points. Intervals of 95 %: paired by seed and split." in note for note in notes)
     runs = list_runs(tmp_path)
     assert len(runs) == 4
     assert all(run.summary is not None and len(run.history()) == 1 for run in runs)
@@ -84,16 +84,40 @@ def test_a_table_says_what_it_cannot_tell() -> None:
         row("far", "lens", {0: 75.0, 1: 77.5, 2: 76.0}, 985),
     ]
     columns, cells, notes = comparison(Comparison(rows))
-    at = columns.index("difference")
+    at, verdict = columns.index("difference"), columns.index("verdict")
     assert [c[at] for c in cells] == ["", "+0.50 ± 0.25", "+5.17 ± 0.72"]
-    assert "Under 1 point apart, which takes 5 seeds to tell: near." in notes
+    assert [c[verdict] for c in cells] == ["", "shown", "shown"]
+    assert (
+        "Intervals of 95 %: paired by seed and split. Verdicts are against a margin of 0.5 points, and together as a family of 2"
+        in " ".join(notes)
+    )
     assert "Not of the same size as exact, in parameters: near (+2.1%)." in notes
     columns, cells, notes = comparison(Comparison(rows), "far")
     assert [c[at] for c in cells] == ["-5.17 ± 0.72", "-4.67 ± 0.52", ""]
-    assert not [note for note in notes if "Under" in note]
-    many = [replace(r, seeds=5, by_seed=r.by_seed | {3: r.by_seed[0], 4: r.by_seed[1]}) for r in rows]
-    assert not [note for note in comparison(Comparison(many))[2] if "Under" in note]
+    assert not [note for note in notes if note.startswith("Open")]
     assert "difference" not in comparison(Comparison([replace(r, seeds=1, by_seed={0: 70.0}) for r in rows]))[0]
+
+
+def test_verdicts_are_against_the_margin_given_beforehand() -> None:
+    rows = [
+        row("exact", "softmax", {0: 70.0, 1: 72.0, 2: 71.0}),
+        row("same", "lens", {0: 70.1, 1: 71.9, 2: 71.02}),
+        row("wild", "lens", {0: 68.0, 1: 75.0, 2: 71.4}),
+    ]
+    columns, cells, notes = comparison(Comparison(rows))
+    at = columns.index("verdict")
+    assert [c[at] for c in cells] == ["", "ruled out", "open"]
+    assert 'Open: wild. "vix power" says how many seeds and minutes would decide.' in notes
+    columns, cells, notes = comparison(Comparison(rows), margin=0.1)
+    assert [c[at] for c in cells] == ["", "open", "open"]
+    assert any("against a margin of 0.1 points" in note for note in notes)
+
+
+def test_runs_of_other_splits_are_no_pairs() -> None:
+    rows = [row("exact", "softmax", {0: 70.0, 1: 72.0, 2: 71.0}), replace(row("other", "lens", {0: 75.0, 1: 77.5, 2: 76.0}), split="else")]
+    _, cells, notes = comparison(Comparison(rows))
+    assert cells[1][4] == str(effect({0: 75.0, 1: 77.5, 2: 76.0}, {3: 70.0, 4: 72.0, 5: 71.0}))
+    assert any("Intervals of 95 %: Welch." in note for note in notes)
 
 
 def test_content_is_what_matters() -> None:

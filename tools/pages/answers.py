@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tools.pages.blocks import Block, Repetition, best_for, repetition
+from tools.pages.blocks import Block, best_for, by_repetition
 from tools.pages.tables import MEMORY, TIMES
 from tools.runs import Kept
 from tools.timings import NAIVE, effect_of
 from vixformer.documents.base import Claim, Document, Measure, is_cost
 from vixformer.documents.verdicts import Found, paired_rows
 from vixformer.results.evidence import Effect, averaged, effect, judge
+from vixformer.results.runs import Repetition
 
 FIRST = 0.2
 """The share of the epochs that are "the first epochs": ten of fifty."""
@@ -79,7 +80,7 @@ def _values(runs: Sequence[Kept], measure: Measure) -> dict[Repetition, float]:
             return statistics.fmean(early) if early else None
         return run.summary["test_top1"]
 
-    return {repetition(run): value for run in runs if (value := of(run)) is not None}
+    return by_repetition(runs, of)
 
 
 def _timed(claim: Claim) -> tuple[Effect | None, str]:

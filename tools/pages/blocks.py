@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tools.pages.tables import SETS
 from tools.runs import Kept
-from vixformer.results.evidence import Effect, effect
+from vixformer.config import recipe_from_dict
+from vixformer.results.evidence import Effect, averaged, effect
 from vixformer.results.groups import counted
+from vixformer.results.runs import Repetition, repetition
 
-Repetition = tuple[int, int, int]
-"""Seed, split and fold."""
 SCALED = {"train.warmup", "train.step_every", "train.restart_every"}
 """What a smaller budget shortens, too: no other version of the recipe."""
 
@@ -41,7 +41,7 @@ class Block:
         return min(map(len, self.runs.values()))
 
     def values(self, name: str, key: str = "test_top1") -> dict[Repetition, float]:
-        return {repetition(run): run.summary[key] for run in self.runs.get(name, []) if run.summary.get(key) is not None}
+        return by_repetition(self.runs.get(name, []), lambda run: run.summary.get(key))
 
     def apart(self, name: str, base: str) -> Effect | None:
         if name == base or name not in self.runs or base not in self.runs:
@@ -49,9 +49,10 @@ class Block:
         return effect(self.values(name), self.values(base), self.budget.tested)
 
 
-def repetition(run: Kept) -> Repetition:
-    data = run.recipe["data"]
-    return run.summary["seed"], data.get("split_seed", 0), data.get("fold", 0) if data.get("folds") else 0
+def by_repetition(runs: Iterable[Kept], value: Callable[[Kept], float | None]) -> dict[Repetition, float]:
+    """The mean of each seed and split, whose folds are one repetition."""
+    known = [(repetition(recipe_from_dict(run.recipe, "a kept run")), found) for run in runs if (found := value(run)) is not None]
+    return averaged(known)
 
 
 def blocks(names: Iterable[str]) -> list[Block]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import NonNegativeInt
+from pydantic import NonNegativeInt, PositiveFloat
 from rich.console import Console
 
 from vixformer.commands.flags import several, split_flags
+from vixformer.results.evidence import MARGIN
 from vixformer.terminal import read, say
 
 FORMATS = ("svg", "png", "pdf", "json")
@@ -32,6 +33,8 @@ class Options:
     maps: NonNegativeInt = 2
     """Images that attention is drawn on."""
     title: str = "vixformer report"
+    margin: PositiveFloat = MARGIN
+    """Points of top-1 that a difference must reach to matter: verdicts are against this margin."""
 
 
 def report(args: Sequence[str]) -> None:
@@ -56,8 +59,18 @@ def report(args: Sequence[str]) -> None:
     from vixformer.writing import write_text
 
     command = f"vix report {shlex.join(words)}" + (f" --maps {options.maps}" if options.maps != Options.maps else "")
+    command += f" --margin {options.margin:g}" if options.margin != Options.margin else ""
     with Console(stderr=True).status("reading runs") as status:
-        found = collect([Path(w) for w in words], benches_in(words), options.maps, command, options.title, status.update, options.only)
+        found = collect(
+            [Path(w) for w in words],
+            benches_in(words),
+            options.maps,
+            command,
+            options.title,
+            status.update,
+            options.only,
+            margin=options.margin,
+        )
         for problem in found.damaged:
             say(f"left out: {problem}")
         status.update("writing")
@@ -65,7 +78,7 @@ def report(args: Sequence[str]) -> None:
             write(found, options.out)
         written = [_write(item, options.figures, formats) for item in (*found.figures, *found.pictures)] if options.figures else []
         for name in tables:
-            write_text(options.out.with_suffix(f".{ENDINGS[name]}"), FORMS[name](found.groups))
+            write_text(options.out.with_suffix(f".{ENDINGS[name]}"), FORMS[name](found.groups, found.answers))
     if not options.only:
         parts = ((found.groups, "model"), (found.figures, "figure"), (found.pictures, "picture"))
         say(f"{options.out}: {', '.join(counted(len(some), what) for some, what in parts)}.")

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import PositiveInt
+from pydantic import PositiveFloat, PositiveInt
 
 from vixformer.commands.flags import split_flags
+from vixformer.results.evidence import MARGIN
 from vixformer.terminal import read, say
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -29,6 +30,8 @@ class Options:
     """Token that every visitor needs, at least 16 characters. Default: none on 127.0.0.1, and a generated token on any other host."""
     names: str = ""
     """Other names of this machine that visitors may use, separated by commas. Its host name and IP addresses always work."""
+    margin: PositiveFloat = MARGIN
+    """Points of top-1 that a difference must reach to matter: the page's verdicts are against this margin."""
 
 
 def serve(args: Sequence[str]) -> None:
@@ -59,7 +62,7 @@ def serve(args: Sequence[str]) -> None:
     machine = socket.gethostname()
     names = (machine, f"{machine}.local", options.host, *(name.strip() for name in options.names.split(",") if name.strip()))
     hosts = (*(() if alone else names), "127.0.0.1", "localhost", "[::1]", "::1")
-    app = create_app(folders, options.memory_mb * 2**20, hosts, benches_in(words), addresses=not alone, token=token)
+    app = create_app(folders, options.memory_mb * 2**20, hosts, benches_in(words), addresses=not alone, token=token, margin=options.margin)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
         listening = socket.create_server((options.host, options.port), family=family)

@@ -15,6 +15,7 @@ from vixformer.report.figures.learning import running
 from vixformer.report.figures.measured import benched, histogram
 from vixformer.report.page import Report
 from vixformer.report.pictures import all_pictures
+from vixformer.results.evidence import MARGIN
 from vixformer.results.groups import find_runs, some_groups
 from vixformer.training.parts import load_parts
 
@@ -32,6 +33,7 @@ def collect(
     tell: Callable[[str], None] = lambda _: None,
     only: str = "",
     live: bool = False,
+    margin: float = MARGIN,
 ) -> Report:
     """Live: there may be nothing finished yet, and pictures, which take seconds, are left out."""
     folders = [path for path in paths if path.suffix != ".json"]
@@ -42,7 +44,7 @@ def collect(
     figures = [*([now] if now else []), *all_figures(groups)]
     figures += [figure for name, bench in benches.items() if (figure := benched(bench, f"bench-{file_name(name)}")) is not None]
     if live:
-        return Report(groups, figures, (), found.unfinished, found.damaged, (), command, title)
+        return Report(groups, figures, (), found.unfinished, found.damaged, (), command, title, margin=margin)
     tell("looking at data and models")
     without: list[str] = []
     for data in dict.fromkeys(group.data for group in groups):
@@ -62,4 +64,4 @@ def collect(
         if only not in names:
             raise ValueError(unknown("figure of these runs", only, names))
         figures, pictures = [f for f in figures if f.name == only], [p for p in pictures if p.name == only]
-    return Report(groups, figures, pictures, found.unfinished, list(dict.fromkeys(damaged)), without, command, title)
+    return Report(groups, figures, pictures, found.unfinished, list(dict.fromkeys(damaged)), without, command, title, margin=margin)

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from typing import Any
 from vixformer.measure.machine import in_words
 from vixformer.report.figures import Figure
 from vixformer.report.pictures import Picture
-from vixformer.report.sentences import sentences
+from vixformer.report.sentences import Answer, answers, sentences
 from vixformer.report.table import TEXT, columns
+from vixformer.results.evidence import MARGIN, explained
 from vixformer.results.groups import Group, counted
 from vixformer.results.runs import Run
 from vixformer.version import __version__
@@ -51,9 +52,15 @@ class Report:
     command: str = "vix report RUNS"
     title: str = "vixformer report"
     extra: dict[str, Any] = field(default_factory=dict)
+    margin: float = MARGIN
+    """Points of top-1 that a difference must reach to matter."""
+
+    @cached_property
+    def answers(self) -> dict[str, list[Answer]]:
+        return answers(self.groups, self.margin)
 
     def to_dict(self) -> dict[str, Any]:
-        found = columns(self.groups) if self.groups else []
+        found = columns(self.groups, self.answers) if self.groups else []
         rows = [{"exact": group.exact, "cells": [{"show": c.cell(group), "value": c.value(group)} for c in found]} for group in self.groups]
         return {
             "title": self.title,
@@ -63,7 +70,7 @@ class Report:
             "columns": [{"name": c.name, "about": c.about, "text": c.name in TEXT} for c in found],
             "rows": rows,
             "notes": self._notes() if self.groups else [],
-            "sentences": sentences(self.groups),
+            "sentences": sentences(self.answers),
             "sections": [name for name in SECTIONS if name != "Overview"],
             "figures": [
                 {**self._told(f), "spec": {key: value for key, value in f.chart.to_dict(validate=False).items() if key != "config"}}
@@ -106,8 +113,10 @@ class Report:
             "Times and memory were measured when each run was made, beside whatever else was running. For models that vix compare timed in "
             "turn, x inference comes from that timing, as in compare.md. A ratio whose interval includes 1 is a tie.",
         ]
+        for protocol, some in self.answers.items():
+            notes.append(f"{protocol}: {explained(self.margin, [answer.question.found for answer in some])}")
         if counts[0] == 1:
-            notes.append("Of a model with one run nothing is known about its spread: differences of a point or two may be noise.")
+            notes.append("Nothing is known about the spread of a model with one run: its differences to other models are open.")
         protocols = {group.protocol for group in self.groups}
         if len(protocols) > len({group.data for group in self.groups}):
             notes.append("Not all models were trained alike: " + "; ".join(sorted(protocols)) + ".")

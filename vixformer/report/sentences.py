@@ -1,13 +1,16 @@
-"""What the runs say on the questions of the documents, each with its interval: placement, kernels, features, and exact attention."""
+"""What the runs say on the questions of the documents, each with its interval and verdict: placement, kernels, features, and exact
+attention."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from vixformer.results.evidence import MARGIN, METHODS, Effect, Judged, averaged, effect, judge
 from vixformer.results.groups import UNIQUE, Group, Layout, comparable, counted, differing, twin
-from vixformer.results.statistics import Difference, a_seed, by_seed, difference, paired
+from vixformer.results.runs import Repetition, repetition
 from vixformer.results.timings import inference_ratio, training_ratio
 
 PLACES = {"all": "everywhere", "alternate": "in every other layer", "first": "in the first half", "last": "in the second half"}
@@ -16,22 +19,73 @@ MOST_PAIRS = 16
 FEATURES = re.compile(r"features=\d+")
 
 
-def sentences(groups: Sequence[Group]) -> dict[str, list[str]]:
-    """By data set and protocol: what was trained for longer, or on more, is not compared."""
+@dataclass(frozen=True)
+class Question:
+    """Whether one thing is better than another."""
+
+    one: str
+    other: str
+    found: Effect
+    model: str | None = None
+    """The name of the group whose difference to exact attention this is."""
+    costs: str = ""
+    of: str = ""
+    """What the models have in common, where there are several such sets."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    question: Question
+    judged: Judged
+    margin: float
+
+    def __str__(self) -> str:
+        asked, found = self.question, self.question.found
+        over = ", one seed" if found.method == "test images" else f" over {counted(found.count, 'seed')}, {METHODS[found.method]}"
+        size = f"{found.mean:+.2f} ± {found.half:.2f} points"
+        if self.judged.verdict == "shown":
+            verb = "beats" if self.judged.direction == "above" else "loses to"
+            told = f"{asked.one} {verb} {asked.other} by {size.lstrip('+-')}"
+        elif self.judged.verdict == "ruled out":
+            told = f"that {asked.one} differs from {asked.other} by {self.margin:g} points or more: {size}"
+        else:
+            told = f"whether {asked.one} differs from {asked.other}: {size}"
+        return f"{self.judged.verdict.capitalize()}{f' ({asked.of})' if asked.of else ''}: {told}{over}{asked.costs}."
+
+
+def answers(groups: Sequence[Group], margin: float = MARGIN) -> dict[str, list[Answer]]:
+    """By data set and protocol: what was trained for longer, or on more, is not compared. The questions of one protocol are a family."""
     alike: dict[str, list[Group]] = {}
     for group in sorted(groups, key=lambda g: (g.data, g.name)):
         alike.setdefault(group.protocol, []).append(group)
-    return {protocol: lines for protocol, some in alike.items() if (lines := _of_one(some, groups))}
+    found = {}
+    for protocol, some in alike.items():
+        if asked := _of_one(some, groups):
+            judged = judge([(question.found, "different", margin) for question in asked])
+            found[protocol] = [Answer(question, verdict, margin) for question, verdict in zip(asked, judged, strict=True)]
+    return found
 
 
-def _of_one(groups: list[Group], everyone: Sequence[Group]) -> list[str]:
+def sentences(found: dict[str, list[Answer]]) -> dict[str, list[str]]:
+    """By protocol. Of more than a few models beside exact attention, the rest is in the table."""
+    told = {}
+    for protocol, some in found.items():
+        beside = [answer for answer in some if answer.question.model is not None]
+        lines = [str(answer) for answer in some if answer not in beside[MOST_PAIRS:]]
+        rest = len(beside) - MOST_PAIRS
+        told[protocol] = [*lines, *([f"{rest} more stand beside exact attention in the table."] if rest > 0 else [])]
+    return told
+
+
+def _of_one(groups: list[Group], everyone: Sequence[Group]) -> list[Question]:
     found = {}
     for label, some in comparable(groups).items():
         placed = [(group, layout) for group in some if (layout := group.layout()) is not None]
         found[label] = [*_placement(placed), *_kernels(placed), *_features(placed)]
-    found = {label: lines for label, lines in found.items() if lines}
-    lines = [line if len(found) == 1 else f"{label}: {line}" for label, some in found.items() for line in some]
-    return [*lines, *_against_exact(groups), *_converted(groups, everyone)]
+    found = {label: asked for label, asked in found.items() if asked}
+    several = len(found) > 1
+    asked = [replace(question, of=label) if several else question for label, some in found.items() for question in some]
+    return [*asked, *_against_exact(groups), *_converted(groups, everyone)]
 
 
 Placed = Sequence[tuple[Group, Layout]]
@@ -41,65 +95,54 @@ def _pick(placed: Placed, keep: Callable[[Layout], bool]) -> list[Group]:
     return [group for group, layout in placed if keep(layout)]
 
 
-def _tops(groups: Iterable[Group]) -> list[float]:
-    runs = (run for group in groups for run in group.runs)
-    return a_seed((run.recipe.train.seed, run.summary["test_top1"]) for run in runs if run.summary)
+def _tops(groups: Iterable[Group]) -> dict[Repetition, float]:
+    """The mean of each repetition that all of them have: configurations do not pass for seeds."""
+    each = [group.repetitions() for group in groups]
+    common = set.intersection(*map(set, each)) or set().union(*each)
+    return averaged((which, value) for values in each for which, value in values.items() if which in common)
 
 
 def _images(groups: Sequence[Group]) -> int:
     return min(group.first["test_images"] for group in groups)
 
 
-def compared(a: Sequence[Group], b: Sequence[Group], one: str, other: str) -> list[str]:
-    """One sentence, or none where a side is missing."""
-    if not a or not b:
+def compared(a: Sequence[Group], b: Sequence[Group], one: str, other: str) -> list[Question]:
+    """One question, or none where a side is missing."""
+    if not a or not b or (found := effect(_tops(a), _tops(b), _images([*a, *b]))) is None:
         return []
-    ours, theirs = _tops(a), _tops(b)
-    return _told(difference(ours, theirs, _images([*a, *b])), min(len(ours), len(theirs)), one, other)
+    return [Question(one, other, found)]
 
 
-def _told(found: Difference, seeds: int, one: str, other: str) -> list[str]:
-    over = f"points over {counted(seeds, 'seed')}"
-    if found.sign == 0:
-        return [f"{one} is not distinguishable from {other}: {found.plain} {over}."]
-    verb = "beats" if found.mean > 0 else "loses to"
-    caution = "" if found.over_seeds else ", more than the choice of test images explains, but another seed may say something else"
-    return [f"{one} {verb} {other} by {found.plain.lstrip('+-')} {over}{caution}."]
-
-
-def _placement(placed: Placed) -> list[str]:
+def _placement(placed: Placed) -> list[Question]:
     at = {place: _pick(placed, lambda layout, p=place: layout.place == p) for place in ("standard", *PLACES)}
     if sum(bool(some) for some in at.values()) < 3:
         return []
-    lines = [
-        line for place, words in PLACES.items() for line in compared(at[place], at["standard"], f"Efficient attention {words}", "exact")
-    ]
-    return [*lines, *compared(at["first"], at["last"], "Efficient first", "efficient last")]
+    asked = [q for place, words in PLACES.items() for q in compared(at[place], at["standard"], f"efficient attention {words}", "exact")]
+    return [*asked, *compared(at["first"], at["last"], "efficient attention first", "efficient attention last")]
 
 
-def _kernels(placed: Placed) -> list[str]:
-    lines = []
+def _kernels(placed: Placed) -> list[Question]:
+    asked = []
     for place, words in PLACES.items():
         relu, softmax = (
             _pick(placed, lambda layout, p=place, k=kernel: (layout.place, layout.kernel) == (p, k)) for kernel in ("relu", "softmax")
         )
-        lines += compared(relu, softmax, f"With Performers {words}, the ReLU kernel", "softmax features")
-    return lines
+        asked += compared(relu, softmax, f"the ReLU kernel of Performers {words}", "softmax features")
+    return asked
 
 
-def _features(placed: Placed) -> list[str]:
+def _features(placed: Placed) -> list[Question]:
     counts = sorted({layout.features for _, layout in placed if layout.features is not None})
     if len(counts) < 2:
         return []
     series = {n: {_series(g): g for g in _pick(placed, lambda layout, n=n: layout.features == n)} for n in (counts[0], counts[-1])}
     few, many = ([some[key] for key in series[counts[0]].keys() & series[counts[-1]].keys()] for some in series.values())
-    return compared(many, few, f"The choice of {counts[-1]} features", f"that of {counts[0]}")
+    return compared(many, few, f"the choice of {counts[-1]} features", f"that of {counts[0]}")
 
 
-def _against_exact(groups: list[Group]) -> list[str]:
+def _against_exact(groups: list[Group]) -> list[Question]:
     pairs = [(group, exact) for group in groups if not group.exact and (exact := twin(group, groups)) is not None]
-    lines = [f"{line[:-1]}{_costs(a, b)}." for a, b in pairs[:MOST_PAIRS] for line in compared([a], [b], a.name, _beside(a, b))]
-    return [*lines, *([f"{len(pairs) - MOST_PAIRS} more stand beside exact attention in the table."] if pairs[MOST_PAIRS:] else [])]
+    return [replace(question, model=a.name, costs=_costs(a, b)) for a, b in pairs for question in compared([a], [b], a.name, _beside(a, b))]
 
 
 def _costs(group: Group, exact: Group) -> str:
@@ -111,38 +154,35 @@ def _costs(group: Group, exact: Group) -> str:
     return f"; it takes {', '.join(told)}" if told else ""
 
 
-def _converted(groups: list[Group], everyone: Sequence[Group]) -> list[str]:
+def _converted(groups: list[Group], everyone: Sequence[Group]) -> list[Question]:
     """Beside the model each was made from, and beside one of the same attention that began afresh."""
-    lines = []
+    asked = []
     for group in groups:
         parent = UNIQUE.sub("", Path(group.first.get("conversion", {}).get("parent") or "").name)
         name = next((g.name for g in everyone if g.name.replace("/", "-").partition(" (")[0] == parent), parent or "the model")
-        lines += _beside_parent(group, f"{name} (which it was made from)")
+        asked += _beside_parent(group, f"{name} (which it was made from)")
         fresh = [g for g in everyone if parent and _is_the_same_from_scratch(group, g)]
-        lines += [
-            line
+        asked += [
+            question
             for g in fresh
-            for line in compared(
+            for question in compared(
                 [group], [g], group.name, f"{g.name} (the same from scratch, {counted(g.runs[0].recipe.train.epochs, 'epoch')})"
             )
         ]
-    return lines
+    return asked
 
 
-def _beside_parent(group: Group, parent: str) -> list[str]:
+def _beside_parent(group: Group, parent: str) -> list[Question]:
     """Each run beside the very model that it was made from, whose accuracy on the same test images it recorded before it changed it."""
     mine, parents = [], []
     for run in group.runs:
         summary = run.summary or {}
         before = next((s.get("test_top1") for s in summary.get("conversion", {}).get("stages", ()) if s.get("stage") == "parent"), None)
         if before is not None:
-            mine.append((run.recipe.train.seed, summary["test_top1"]))
-            parents.append((run.recipe.train.seed, before))
-    if not mine:
-        return []
-    now, then = by_seed(mine), by_seed(parents)
-    found = paired(now, then) if len(now) > 1 else difference(list(now.values()), list(then.values()), _images([group]))
-    return _told(found, len(now), group.name, parent)
+            mine.append((repetition(run.recipe), summary["test_top1"]))
+            parents.append((repetition(run.recipe), before))
+    found = effect(averaged(mine), averaged(parents), _images([group]))
+    return [] if found is None else [Question(group.name, parent, found)]
 
 
 def _is_the_same_from_scratch(group: Group, other: Group) -> bool:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from vixformer.measure.latency import Ratio
+from vixformer.report.sentences import Answer
 from vixformer.results.cells import in_csv, in_latex, in_markdown
+from vixformer.results.evidence import Effect
 from vixformer.results.groups import Group, twin
 from vixformer.results.timings import inference_ratio, timed_together, training_ratio
 
-TEXT = ("model", "data", "attention")
+TEXT = ("model", "data", "attention", "verdict")
 TO_EXACT = "relative to exact attention, with its 95 % interval"
 
 
@@ -26,15 +28,15 @@ class Column:
     show: Callable[[Any], str] = str
     spread: Callable[[Group], Any] | None = None
     """Its standard deviation over seeds, where there are several."""
-    interval: Callable[[Group], Ratio | None] | None = None
-    """Of a ratio."""
+    interval: Callable[[Group], Ratio | Effect | None] | None = None
+    """Of a ratio or a difference."""
 
     def cell(self, group: Group) -> str:
         value = self.value(group)
         if value is None:
             return ""
-        if self.interval is not None and (ratio := self.interval(group)) is not None:
-            return str(ratio)
+        if self.interval is not None and (interval := self.interval(group)) is not None:
+            return str(interval)
         sd = self.spread(group) if self.spread is not None else None
         return self.show(value) + ("" if sd is None else f" ± {self.show(sd)}")
 
@@ -56,8 +58,15 @@ def _fixed(digits: int) -> Callable[[float], str]:
     return lambda value: f"{value:,.{digits}f}"
 
 
-def columns(groups: Sequence[Group]) -> list[Column]:
-    """Those that any of the groups has a value for."""
+def columns(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | None = None) -> list[Column]:
+    """Those that any of the groups has a value for. `answers` have the difference of a model to exact attention, and the verdict on it."""
+    known = {a.question.model: a for some in (answers or {}).values() for a in some if a.question.model is not None}
+
+    def apart(group: Group) -> Effect | None:
+        return known[group.name].question.found if group.name in known else None
+
+    def verdict(group: Group) -> str | None:
+        return known[group.name].judged.verdict if group.name in known else None
 
     def relative(key: str) -> Callable[[Group], float | None]:
         def value(group: Group) -> float | None:
@@ -94,6 +103,14 @@ def columns(groups: Sequence[Group]) -> list[Column]:
         Column("train %", "training top-1 of the last epoch", _last_train, _fixed(2)),
         Column("epochs", "trained, fewer than planned where patience ended", _mean("epochs"), _fixed(0), _sd("epochs")),
         Column("top-5 %", "of the test images", _mean("test_top5"), _fixed(2), _sd("test_top5")),
+        Column(
+            "difference",
+            "of top-1 to exact attention, in points, with its 95 % interval",
+            lambda g: found.mean if (found := apart(g)) else None,
+            _fixed(2),
+            interval=apart,
+        ),
+        Column("verdict", "on that difference: shown, ruled out or open", verdict),
         Column("parameters", "all of them", lambda g: g.first["parameters"], _fixed(0)),
         Column("train s", "all epochs and teaching, without evaluation", _mean("train_seconds"), _fixed(0), _sd("train_seconds")),
         Column("inference ms", "64 images, the minimum of all calls, all models in turn", lambda g: together[g.name], _fixed(1))
@@ -113,11 +130,11 @@ def columns(groups: Sequence[Group]) -> list[Column]:
     return [column for column in every if any(column.value(group) is not None for group in groups)]
 
 
-def as_csv(groups: Sequence[Group]) -> str:
+def as_csv(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | None = None) -> str:
     """Unrounded numbers, with columns for each standard deviation and for the ends of each interval."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    found = columns(groups)
+    found = columns(groups, answers)
     writer.writerow([name for c in found for name in (c.name, *(f"{c.name} {end}" for end in _ends(c)))])
     for group in groups:
         values = [value for c in found for value in (c.value(group), *(end(group) for end in _ends(c).values()))]
@@ -133,21 +150,21 @@ def _ends(column: Column) -> dict[str, Callable[[Group], Any]]:
     if interval is None:
         return {}
     return {
-        "low": lambda group: None if (ratio := interval(group)) is None else ratio.low,
-        "high": lambda group: None if (ratio := interval(group)) is None else ratio.high,
+        "low": lambda group: None if (found := interval(group)) is None else found.low,
+        "high": lambda group: None if (found := interval(group)) is None else found.high,
     }
 
 
-def as_markdown(groups: Sequence[Group]) -> str:
-    found = columns(groups)
+def as_markdown(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | None = None) -> str:
+    found = columns(groups, answers)
     lines = [[c.name for c in found], ["---" if c.name in TEXT else "--:" for c in found]]
     lines += [[in_markdown(c.cell(group)) for c in found] for group in groups]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def as_latex(groups: Sequence[Group]) -> str:
+def as_latex(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | None = None) -> str:
     """For the package booktabs."""
-    found = columns(groups)
+    found = columns(groups, answers)
     form = "".join("l" if c.name in TEXT else "r" for c in found)
     rows = [[in_latex(c.cell(group)) for c in found] for group in groups]
     body = "".join(f"{' & '.join(row)} \\\\\n" for row in rows)

@@ -12,13 +12,20 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from scipy.stats import t as student
-
-Says = Literal["above", "below", "not above", "not below", "equal"]
-"""What a claim says of a - b: above zero, below it, not above it, not below it, or equal to it."""
+Says = Literal["above", "below", "not above", "not below", "equal", "different"]
+"""What a claim says of a - b: above zero, below it, not above it, not below it, equal to it, or not equal to it."""
 Verdict = Literal["shown", "ruled out", "open"]
-Method = Literal["paired", "welch", "test images"]
+Method = Literal["paired", "welch", "test images", "paired images"]
+METHODS: dict[Method, str] = {
+    "paired": "paired by seed and split",
+    "welch": "Welch",
+    "test images": "one seed, so it covers the choice of test images alone",
+    "paired images": "paired by test image",
+}
+"""In words, for the note of a table."""
 LEVEL = 0.05
+MARGIN = 0.5
+"""Points that a difference must reach to matter, unless a margin is given."""
 Key = TypeVar("Key", bound=Hashable)
 """What makes a run a repetition: its seed, split and fold."""
 
@@ -30,7 +37,7 @@ class Effect:
     mean: float
     error: float
     freedom: float
-    """Infinite for `test images`."""
+    """Infinite for `test images` and `paired images`."""
     count: int
     """Pairs, or the runs of the side that has fewer."""
     method: Method
@@ -38,14 +45,24 @@ class Effect:
     @property
     def half(self) -> float:
         """Half the width of the 95 % interval."""
+        from scipy.stats import t as student  # here, because it takes a second to load
+
         return float(student.ppf(1 - LEVEL / 2, self.freedom)) * self.error
+
+    @property
+    def low(self) -> float:
+        return self.mean - self.half
+
+    @property
+    def high(self) -> float:
+        return self.mean + self.half
 
     def __str__(self) -> str:
         return f"{self.mean:+.2f} ± {self.half:.2f}" + (" (one seed)" if self.method == "test images" else "")
 
     def differs(self) -> float:
         """The two-sided p value of no difference."""
-        return self._tail(abs(self.mean)) * 2
+        return min(1.0, self._tail(abs(self.mean)) * 2)
 
     def within(self, margin: float) -> float:
         """The p value of two one-sided tests that the difference is as large as the margin."""
@@ -54,6 +71,8 @@ class Effect:
     def _tail(self, distance: float) -> float:
         if self.error == 0:
             return 0.0 if distance > 0 else 1.0
+        from scipy.stats import t as student
+
         return float(student.sf(distance / self.error, self.freedom))
 
 
@@ -67,18 +86,35 @@ def effect(a: Mapping[Key, float], b: Mapping[Key, float], images: int | None = 
     if len(shared) > 1 and len(shared) == min(len(a), len(b)):
         found = [a[key] - b[key] for key in shared]
         return Effect(statistics.fmean(found), statistics.stdev(found) / math.sqrt(len(found)), len(found) - 1, len(found), "paired")
-    count = min(len(a), len(b))
-    if count == 0:
+    if min(len(a), len(b)) != 1:
+        return welch(list(a.values()), list(b.values()))
+    if images is None:
         return None
-    mean = statistics.fmean(a.values()) - statistics.fmean(b.values())
-    if count == 1:
-        if images is None:
-            return None
-        shares = [statistics.fmean(side.values()) / 100 for side in (a, b)]
-        return Effect(mean, 100 * math.sqrt(sum(p * (1 - p) for p in shares) / images), math.inf, 1, "test images")
-    va, vb = (statistics.variance(side.values()) / len(side) for side in (a, b))
-    freedom = math.inf if va + vb == 0 else (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
+    means = [statistics.fmean(side.values()) for side in (a, b)]
+    error = math.sqrt(sum(mean * (100 - mean) for mean in means) / images)
+    return Effect(means[0] - means[1], error, math.inf, 1, "test images")
+
+
+def welch(a: Sequence[float], b: Sequence[float]) -> Effect | None:
+    """a - b where nothing pairs them; None where a side has fewer than two."""
+    count = min(len(a), len(b))
+    if count < 2:
+        return None
+    mean = statistics.fmean(a) - statistics.fmean(b)
+    va, vb = (statistics.variance(side) / len(side) for side in (a, b))
+    if va + vb == 0:
+        return Effect(mean, 0.0, math.inf, count, "welch")
+    freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
+    if count == 2 < max(len(a), len(b)):  # the usual formula would cover 90 % where the two runs are those that scatter
+        freedom = 1.0
     return Effect(mean, math.sqrt(va + vb), freedom, count, "welch")
+
+
+def on_images(a: Sequence[bool], b: Sequence[bool]) -> Effect:
+    """a - b in points, of two trained models by the test images that each classifies correctly. It is about these two models, not about
+    others trained with other seeds."""
+    found = [100.0 * (one - other) for one, other in zip(a, b, strict=True)]
+    return Effect(statistics.fmean(found), statistics.pstdev(found) / math.sqrt(len(found)), math.inf, len(found), "paired images")
 
 
 def averaged(runs: Iterable[tuple[Key, float]]) -> dict[Key, float]:
@@ -90,8 +126,8 @@ def averaged(runs: Iterable[tuple[Key, float]]) -> dict[Key, float]:
 
 
 def margin(printed: float) -> float:
-    """Of a document's own effect, in points: half of it, or 0.5 where it is smaller than 1."""
-    return 0.5 if abs(printed) < 1 else abs(printed) / 2
+    """Of a document's own effect, in points: half of it, or `MARGIN` where it is smaller than 1."""
+    return MARGIN if abs(printed) < 1 else abs(printed) / 2
 
 
 @dataclass(frozen=True)
@@ -107,7 +143,8 @@ def judge(effects: Sequence[tuple[Effect | None, Says, float]]) -> list[Judged]:
     """Of a family of claims, each an effect, what is said of it and a margin, with Holm's correction for their number.
 
     A difference cannot be both zero and beyond the margin, so of the two tests of a claim at most one can err, and the family counts each
-    claim once. One seed a side decides nothing.
+    claim once. Of two decisions that both hold, a difference beyond zero and one within the margin, the one with the smaller p value is
+    given. One seed a side decides nothing.
     """
     decisive = [_decisive(found, limit) for found, _, limit in effects]
     adjusted = holm([p for p, _ in decisive])
@@ -131,8 +168,21 @@ def _verdict(says: Says, direction: Literal["above", "below", "within"]) -> Verd
         "not above": ("below", "within"),
         "not below": ("above", "within"),
         "equal": ("within",),
+        "different": ("above", "below"),
     }
     return "shown" if direction in agrees[says] else "ruled out"
+
+
+def explained(margin: float, effects: Iterable[Effect]) -> str:
+    """What a table with verdicts says under it: the margin, the methods used, and the size of the family."""
+    effects = list(effects)
+    counts = {METHODS[method]: n for method in METHODS if (n := sum(found.method == method for found in effects))}
+    methods = next(iter(counts), "") if len(counts) == 1 else ", ".join(f"{method} ({n})" for method, n in counts.items())
+    family = f", and together as a family of {len(effects)} (Holm)" if len(effects) > 1 else ""
+    return (
+        f"Intervals of 95 %: {methods}. Verdicts are against a margin of {margin:g} points{family}: a difference is shown (beyond zero), "
+        "ruled out (smaller than the margin) or open (neither)."
+    )
 
 
 def holm(values: Sequence[float]) -> list[float]:

@@ -14,8 +14,9 @@ from vixformer.attention.kernels.softmax import SoftmaxKernel
 from vixformer.attention.layout import is_exact
 from vixformer.attention.performer import Performer
 from vixformer.attention.softmax import Softmax
+from vixformer.results.evidence import averaged
 from vixformer.results.records import record_files, recorded_runs
-from vixformer.results.runs import RECIPE, Run, Spread, layers_of, read_run, spread
+from vixformer.results.runs import RECIPE, Repetition, Run, Spread, layers_of, read_run, repetition, spread
 
 UNIQUE = re.compile(r"(^|[-/])seed\d+(-fold\d+)?(-[0-9a-f]{12})?$")
 LAYOUTS = ("standard", "all", "alternate", "first", "last")
@@ -64,6 +65,11 @@ class Group:
     def spread(self, key: str) -> Spread | None:
         values = self.values(key)
         return spread(values) if values else None
+
+    def repetitions(self, key: str = "test_top1") -> dict[Repetition, float]:
+        """One value a seed and split, the mean of its folds."""
+        found = ((repetition(run.recipe), (run.summary or {}).get(key)) for run in self.runs)
+        return averaged((which, value) for which, value in found if value is not None)
 
     def histories(self) -> list[list[dict[str, Any]]]:
         return [run.history() for run in self.runs]

@@ -71,6 +71,17 @@ def run_name(name: str, recipe: Recipe, known_by: str) -> str:
     return f"{name.replace('/', '-')}-seed{recipe.train.seed}{fold}-{known_by}"
 
 
+Repetition = tuple[int, str]
+"""The seed of a run, and what says which images it was trained on."""
+
+
+def repetition(recipe: Recipe) -> Repetition:
+    """Runs of two models that share it are a pair. The folds of one split are one repetition: their training images overlap."""
+    data = recipe.data
+    held_out = f"{data.val_fraction} held out" if data.folds is None else f"{data.folds} folds"
+    return recipe.train.seed, f"{data.name}, {data.fraction} of it, {held_out}, {data.test_fraction} to test on, split {data.split_seed}"
+
+
 @dataclass(frozen=True)
 class Run:
     folder: Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,8 +16,8 @@ from vixformer.measure.latency import Ratio, paired_ratio
 from vixformer.measure.load import Load, cores
 from vixformer.notes import note
 from vixformer.registry import fitted
+from vixformer.results.evidence import welch
 from vixformer.results.groups import Group
-from vixformer.results.statistics import ratio_of_times
 from vixformer.writing import write_json
 
 TIMINGS = "timings.json"
@@ -93,7 +94,19 @@ def training_ratio(group: Group, other: Group) -> Ratio | None:
     ours, those = group.spread("train_seconds"), other.spread("train_seconds")
     if ours is None or those is None or not ours.mean or not those.mean:
         return None
-    return ratio_of_times(mine, theirs, ours.mean / those.mean)
+    return epochs_ratio(mine, theirs, ours.mean / those.mean)
+
+
+def epochs_ratio(these: Sequence[float], those: Sequence[float], share: float | None = None) -> Ratio | None:
+    """Of times that were not taken in pairs, such as the epochs of two trainings: Welch's interval of their logarithms. None where a side
+    has fewer than two. `share` is the ratio that the interval is put around, such as that of whole trainings."""
+    if min((*these, *those), default=0) <= 0:
+        return None
+    found = welch([math.log(x) for x in these], [math.log(x) for x in those])
+    if found is None:
+        return None
+    middle = math.exp(found.mean) if share is None else share
+    return Ratio(middle, middle * math.exp(-found.half), middle * math.exp(found.half))
 
 
 def timed_together(groups: Sequence[Group]) -> dict[str, float]:

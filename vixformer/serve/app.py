@@ -27,6 +27,7 @@ from vixformer.data.picture import MOST_BYTES, open_picture
 from vixformer.report.collect import collect
 from vixformer.report.page import asset, html
 from vixformer.report.pictures import Picture, all_pictures
+from vixformer.results.evidence import MARGIN
 from vixformer.results.groups import Group, find_runs
 from vixformer.results.runs import HISTORY, SUMMARY
 from vixformer.serve.guard import HEADERS, Guard, policy
@@ -96,10 +97,11 @@ def create_app(
     benches: dict[str, Any] | None = None,
     addresses: bool = False,
     token: str | None = None,
+    margin: float = MARGIN,
 ) -> FastAPI:
     """`hosts` are the names that requests may use, and with `addresses` also any IP address. Without `token`, everybody has access."""
     app = FastAPI(title="vixformer", version=__version__, docs_url=None, redoc_url=None, description="Runs, and models to try.")
-    models, reports = Models(folders, most_bytes), _Reports(folders, benches or {})
+    models, reports = Models(folders, most_bytes), _Reports(folders, benches or {}, margin)
 
     app.add_middleware(Guard, hosts=hosts, addresses=addresses, token=token)
 
@@ -239,8 +241,8 @@ def _uri(image: Image.Image) -> str:
 class _Reports:
     """The report, made anew when the runs have changed. Pictures take seconds, so they are drawn beside and appear when they are done."""
 
-    def __init__(self, folders: list[Path], benches: dict[str, Any]) -> None:
-        self.folders, self.benches, self.lock = folders, benches, threading.Lock()
+    def __init__(self, folders: list[Path], benches: dict[str, Any], margin: float) -> None:
+        self.folders, self.benches, self.margin, self.lock = folders, benches, margin, threading.Lock()
         self.made: tuple[str, dict[str, Any]] | None = None
         self.pictures: list[Picture] = []
         self.drawn: tuple[str, ...] = ()
@@ -260,7 +262,7 @@ class _Reports:
             version = self.version()
             if self.made is None or self.made[0] != version:
                 command = f"vix report {shlex.join(map(str, self.folders))}"
-                report = collect(self.folders, self.benches, live=True, command=command, title="vixformer runs")
+                report = collect(self.folders, self.benches, live=True, command=command, title="vixformer runs", margin=self.margin)
                 self._draw(report.groups)
                 told = replace(report, pictures=self.pictures, extra={"empty": WAITING, "version": version}).to_dict()
                 self.made = version, json.loads(json.dumps(told, default=str))

@@ -22,8 +22,8 @@ from vixformer.measure.latency import Timing, rounds, summarised
 from vixformer.measure.load import Watched, watched
 from vixformer.measure.machine import machine
 from vixformer.registry import fitted
-from vixformer.results.runs import SUMMARY, Spread, column, data_digest, folder_of, read_run
-from vixformer.results.statistics import by_seed
+from vixformer.results.evidence import averaged
+from vixformer.results.runs import SUMMARY, Repetition, Spread, column, data_digest, folder_of, read_run, repetition
 from vixformer.results.timings import Session, disturbed, keep_session
 from vixformer.training.budget import Cut, Prober, cut
 from vixformer.training.lanes import BESIDE, Lanes, share_of_threads
@@ -76,6 +76,13 @@ class Row:
     """Seconds of every epoch of every run."""
     disturbed: bool = False
     """Whether other work shared the cores while one of its runs was trained."""
+    split: str = ""
+    """What says, beside the seed, which images it was trained on."""
+
+    @property
+    def repetitions(self) -> dict[Repetition, float]:
+        """Test top-1 by what pairs it with the runs of other models."""
+        return {(seed, self.split): top1 for seed, top1 in self.by_seed.items()}
 
 
 @dataclass(frozen=True)
@@ -307,7 +314,7 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
                 folds=folds,
                 parameters=first["parameters"],
                 test_top1=test,
-                by_seed=by_seed((s["seed"], s["test_top1"]) for s in summaries),
+                by_seed=averaged((s["seed"], s["test_top1"]) for s in summaries),
                 val_top1=column(summaries, "val_top1"),
                 train_seconds=seconds,
                 inference=summarised(taken[name]),
@@ -317,6 +324,7 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
                 rounds=tuple(taken[name]),
                 epochs=tuple(epoch["seconds"] for run in found for epoch in run.history() if "seconds" in epoch),
                 disturbed=any(map(disturbed, summaries)),
+                split=repetition(found[0].recipe)[1],
             )
         )
     return rows, timing
