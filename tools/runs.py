@@ -3,12 +3,14 @@
 python -m tools.runs collect /tmp/runs     finished runs of these folders; content that has a record is left as it is
 python -m tools.runs time 'hybrid/imagenet/*'     20 (--steps) training steps and inferences each, in turn; --elsewhere: a second machine's
 python -m tools.runs twins cifar-kernels/ftheta 'performer(kernel=relu, features=512)'     the same beside its twin with that attention
+python -m tools.runs memory 'xformers/cifar10/*' --batch 8     peaks of a training step, exact attention also without a fused kernel
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatch
@@ -16,20 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
-from benchmarks.page import alone
 from vixformer import list_recipes, load_recipe
-from vixformer.config import Recipe
-from vixformer.measure.latency import interleaved
-from vixformer.measure.machine import machine
 from vixformer.results.groups import alike
 from vixformer.results.records import add_records, record_of, recorded_runs
 from vixformer.results.runs import Run, list_runs, run_name
-from vixformer.training.allocator import keep_freed_memory
-from vixformer.training.optim import make_optimizer
-from vixformer.training.parts import load_parts
-from vixformer.writing import write_json
 
 RESULTS = Path(__file__).parent.parent / "docs/results"
 RECORDS = RESULTS / "records"
@@ -44,7 +37,7 @@ class Kept:
     summary: dict[str, Any]
     history: list[dict[str, Any]]
     differs: tuple[str, ...] = ()
-    """Fields in which the run's recipe is not as its name says today, but for those that a page tells of every run."""
+    """Fields in which the run's recipe is not as its name says today, but for those that a smaller budget changes."""
 
     @property
     def budget(self) -> int:
@@ -64,7 +57,7 @@ def kept_sets() -> dict[str, list[list[Kept]]]:
     for run in recorded_runs(RECORDS):
         assert run.name is not None and run.summary is not None  # noqa: PT018  # as records are
         recipe = run.recipe.to_dict()
-        kept = Kept(recipe, run.summary, run.history(), tuple(changed(recipe, run.name)))
+        kept = Kept(recipe, run.summary, run.history(), tuple(sorted(changed(recipe, run.name).keys() - CUT)))
         found.setdefault(run.name, {}).setdefault(alike(run) + run.summary.get("data_digest", ""), []).append(kept)
     return {
         name: sorted(sets.values(), key=lambda runs: (len(runs[0].differs), -runs[0].budget, -len(runs)))
@@ -72,29 +65,29 @@ def kept_sets() -> dict[str, list[list[Kept]]]:
     }  # fmt: skip
 
 
-TOLD = {"train.epochs", "train.batch_size", "train.seed", "train.precision", "train.track_test", "train.measure", "train.weights"}
-TOLD |= {"data.fraction", "data.test_fraction", "data.split_seed", "data.fold", "data.root"}
-"""What pages say of all runs: budget and repetition."""
+CUT = {"train.epochs", "train.batch_size", "train.precision", "train.track_test", "train.measure"}
+CUT |= {"train.warmup", "train.step_every", "train.restart_every", "data.fraction", "data.test_fraction", "data.resize"}
+"""What a smaller budget changes: no other version of the recipe."""
+OWN = {"train.seed", "train.weights", "train.device", "train.loggers", "train.compile", "train.shard"}
+OWN |= {"data.root", "data.split_seed", "data.fold"}
+"""Of a single run."""
 
 
 def changed(ran: Mapping[str, Any], name: str) -> dict[str, tuple[Any, Any]]:
-    """Fields in which a recipe that was run differs from the recipe of that name: what it had, and what the name says today."""
+    """Fields in which a recipe that was run differs from the recipe of that name, but for those of a single run: what it had, and what the
+    name says today."""
+    meant = stated_in(load_recipe(name).to_dict(whole=True), name)
+    return {
+        field: (value, meant.get(field)) for field, value in stated_in(ran, name).items() if field not in OWN and value != meant.get(field)
+    }
+
+
+def stated_in(ran: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Every field of a recipe that was run. Those that came after the run was kept had their defaults in it."""
     recipe = load_recipe(name)
-    meant = json.loads(json.dumps(recipe.to_dict(whole=True)))
-    found = {}
-    for part, section in (("data", recipe.data), ("model", recipe.model), ("train", recipe.train)):
-        # fields that came after the run was kept had their defaults in it
-        missing = {field.name: field.default for field in fields(section) if field.name not in ran[part]}
-        for key, value in json.loads(json.dumps({**ran[part], **missing})).items():
-            said = meant[part].get(key)
-            if f"{part}.{key}" not in TOLD and value != said:
-                found[f"{part}.{key}"] = value, said
-    return found
-
-
-def kept_timings(folder: Path = TIMINGS) -> dict[str, dict[str, Any]]:
-    """By recipe: what `time` measured."""
-    return {name: t for path in sorted(folder.glob("*.json")) for name, t in json.loads(path.read_text()).items()}
+    sections = {"data": recipe.data, "model": recipe.model, "train": recipe.train}
+    every = {part: {field.name: field.default for field in fields(section)} | dict(ran[part]) for part, section in sections.items()}
+    return {f"{part}.{key}": value for part, some in json.loads(json.dumps(every)).items() for key, value in some.items()}
 
 
 def collect(folders: list[Path]) -> int:
@@ -116,38 +109,6 @@ def keep(run: Run, name: str) -> None:
     add_records(RECORDS, [record_of(run, name)])
 
 
-def measure_time(recipes: dict[str, Recipe], path: Path, batch: int | None, count: int) -> None:
-    """A training step with its optimizer, and inference, of the recipe's own batch unless another is given."""
-    keep_freed_memory()
-    steps, looks, facts = {}, {}, {}
-    for name, recipe in recipes.items():
-        parts = load_parts(recipe, torch.device("cpu"))
-        model: Any = recipe.build(parts.test.images)
-        images, labels = next(parts.train.plain())
-        images, labels = images[: batch or len(images)], labels[: batch or len(labels)]
-        optimizer = make_optimizer(model, recipe.train)
-
-        def step(m: Any = model, x: Any = images, y: Any = labels, o: Any = optimizer) -> None:
-            F.cross_entropy(m.train()(x), y).backward()
-            o.step()
-            o.zero_grad(set_to_none=True)
-
-        def look(m: Any = model, x: Any = images) -> None:
-            with torch.inference_mode():
-                m.eval()(x)
-
-        steps[name], looks[name] = step, look
-        facts[name] = {"batch": len(images), "train_images": len(parts.train.images) + (0 if parts.val is None else len(parts.val.images))}
-    with alone():
-        trained, inferred = interleaved(steps, 0, count), interleaved(looks, 0, count)
-    for name, fact in facts.items():
-        an_epoch = fact["train_images"] / fact["batch"] * trained[name].median / 1e3
-        fact |= {"step_ms": vars(trained[name]), "inference_ms": vars(inferred[name]), "seconds_an_epoch": an_epoch}
-        fact |= {"machine": machine(torch.device("cpu"))}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, facts)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
@@ -157,22 +118,35 @@ def main() -> None:
     twins = commands.add_parser("twins")
     twins.add_argument("recipe")
     twins.add_argument("attention")
-    for command in (timing, twins):
+    memory = commands.add_parser("memory")
+    memory.add_argument("patterns", nargs="+")
+    for command in (timing, twins, memory):
         command.add_argument("--batch", type=int)
+        command.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    for command in (timing, twins):
         command.add_argument("--steps", type=int, default=20)
         command.add_argument("--elsewhere", dest="folder", action="store_const", const=ELSEWHERE, default=TIMINGS)
     options = parser.parse_args()
     if options.command == "collect":
         print(f"{collect(options.folders)} new records in {RECORDS}")
-    elif options.command == "time":
-        for pattern in options.patterns:
-            chosen = {name: load_recipe(name) for name in list_recipes() if fnmatch(name, pattern)}
-            measure_time(chosen, options.folder / f"{pattern.replace('/', '-').replace('*', 'all')}.json", options.batch, options.steps)
-    else:
+        return
+    from tools.timings import MEMORY, measure_memory, measure_time  # which need what is above
+
+    folder = MEMORY if options.command == "memory" else options.folder
+    folder = folder if options.device == "cpu" else folder / options.device
+    if options.command == "twins":
         recipe = load_recipe(options.recipe)
         twin = replace(recipe, model=replace(recipe.model, attention=options.attention))
-        path = options.folder / f"{options.recipe.replace('/', '-')}-twin.json"
-        measure_time({options.recipe: recipe, f"{options.recipe}/twin": twin}, path, options.batch, options.steps)
+        path = folder / f"{options.recipe.replace('/', '-')}-twin.json"
+        both = {options.recipe: recipe, f"{options.recipe}/twin": twin}
+        return measure_time(both, path, options.batch, options.steps, torch.device(options.device))
+    for pattern in options.patterns:
+        chosen = {name: load_recipe(name) for name in list_recipes() if fnmatch(name, pattern)}
+        path = folder / f"{re.sub('[^a-z0-9]+', '-', pattern.replace('*', 'all')).strip('-')}.json"
+        if options.command == "memory":
+            measure_memory(chosen, path, options.batch, options.device)
+        else:
+            measure_time(chosen, path, options.batch, options.steps, torch.device(options.device))
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ VARIANTS = [
     "hedgehog(conv=3)",
     "softmax(conv=3)",
     "softmax(drop=0.3)",
+    "softmax(naive=true)",
     "fourier(grid=true)",
     "mlp(hidden=20)",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.page import put
-from tools.pages import cifar_kernels, convert, coverage, fast_attention, hybrid, lens, linear_tests, xformers
+from tools.pages import cifar_kernels, convert, coverage, fast_attention, figures, hybrid, lens, linear_tests, xformers
 from tools.runs import RESULTS
+from vixformer.documents import DOCUMENTS
 
 PAGES: dict[str, Callable[[], str]] = {
     "fast-attention": fast_attention.page,
@@ -29,6 +30,7 @@ def pages() -> dict[str, str]:
 
 
 def main() -> None:
+    figures.written(list(DOCUMENTS.values()))
     for name, text in pages().items():
         (RESULTS / name).write_text(text)
     for marker, made in INSIDE.items():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tools.pages.tables import REPORTED, RUNS, bullet, have, settings, tops
 from vixformer.recipes.convert import ATTENTIONS
+from vixformer.results.evidence import Effect, effect
 from vixformer.results.runs import spread
-from vixformer.results.statistics import difference
 
 NEAREST = {"linformer": "linformer", "performer-softmax-64": "performer-softmax-16"}
 """Ours, and the nearest row of "Testing linear-attention Transformers"."""
@@ -24,15 +24,19 @@ def page() -> str:
     for data in ("mnist", "cifar10"):
         base = f"convert/{data}/"
         names = [base + name for name in ("exact", *ATTENTIONS)]
-        parts += [f"## {data}", settings(names)]
+        parts += [f"## {data}", settings({name: RUNS[name] for name in names if name in RUNS})]
         if have(names):
             parts += [_table(data), _answers(data)]
     return "\n\n".join(parts)
 
 
-def stage(name: str, which: str, key: str = "test_top1") -> list[float]:
-    found = [s for run in RUNS.get(name, []) for s in run.summary["conversion"]["stages"] if s["stage"] == which]
-    return [s[key] for s in found]
+def stage(name: str, which: str, key: str = "test_top1") -> dict[int, float]:
+    """By seed."""
+    return {run.summary["seed"]: s[key] for run in RUNS.get(name, []) for s in run.summary["conversion"]["stages"] if s["stage"] == which}
+
+
+def _tops(name: str) -> dict[int, float]:
+    return {run.summary["seed"]: run.summary["test_top1"] for run in RUNS.get(name, [])}
 
 
 def _table(data: str) -> str:
@@ -49,11 +53,11 @@ def _table(data: str) -> str:
         linear = f"linear-tests/{data}/{theirs}"
         cells = [
             f"`{name}`",
-            str(spread(stage(row, "converted"))),
-            str(spread(stage(row, "distilled"))),
+            str(spread(stage(row, "converted").values())),
+            str(spread(stage(row, "distilled").values())),
             str(spread(tops([row]))),
             *(str(spread(found)) if found else "not run" for found in (scratch, long)),
-            f"{spread(stage(row, 'distilled', 'seconds')).mean:.0f}",
+            f"{spread(stage(row, 'distilled', 'seconds').values()).mean:.0f}",
             f"{spread([run.summary['seconds_an_epoch'] for run in RUNS[row]]).mean:.0f}",
             REPORTED.get(linear + "-from-checkpoint", {}).get("val_top1", "") if theirs else "",
             REPORTED.get(linear, {}).get("val_top1", "") if theirs else "",
@@ -63,11 +67,11 @@ def _table(data: str) -> str:
 
 
 def _answers(data: str) -> str:
+    """Paired by seed, because a converted model and one from scratch share start, split and order."""
     base = f"convert/{data}/"
-    exact = tops([base + "exact"])
-    to_parent = {name: difference(tops([base + name]), exact) for name in ATTENTIONS}
-    best = max(to_parent, key=lambda name: to_parent[name].mean)
+    to_parent = _all({name: effect(_tops(base + name), _tops(base + "exact")) for name in ATTENTIONS})
     near = [name for name, d in to_parent.items() if d.mean >= -1]
+    best = max(to_parent, key=lambda name: to_parent[name].mean)
     answers = [
         bullet(
             "**Within a point of the parent after teaching and one epoch:**",
@@ -75,10 +79,18 @@ def _answers(data: str) -> str:
         )
     ]
     for end, what in ENDS.items():
-        against = {n: difference(tops([base + n]), tops([base + n + end])) for n in ATTENTIONS if have([base + n + end])}
+        against = _all({n: effect(_tops(base + n), _tops(base + n + end)) for n in ATTENTIONS if have([base + n + end])})
         if against:
-            each = "; ".join(f"`{name}` {d} ({d.about})" for name, d in against.items())
+            each = "; ".join(f"`{name}` {d}{_shown(d)}" for name, d in against.items())
             answers.append(bullet(f"**Conversion minus from scratch, {what}:**", each + "."))
-    taught = {name: difference(stage(base + name, "distilled"), stage(base + name, "converted")) for name in ATTENTIONS}
+    taught = _all({name: effect(stage(base + name, "distilled"), stage(base + name, "converted")) for name in ATTENTIONS})
     answers.append(bullet("**What teaching gives, before any label is seen:**", "; ".join(f"`{n}` {d}" for n, d in taught.items()) + "."))
     return "\n".join(answers)
+
+
+def _all(found: dict[str, Effect | None]) -> dict[str, Effect]:
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _shown(found: Effect) -> str:
+    return " (shown)" if abs(found.mean) > found.half else " (open)"

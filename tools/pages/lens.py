@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from collections.abc import Iterable
 from pathlib import Path
 
 from tools.pages.tables import RUNS, TIMES, Cell, Column, count, ours, ratio, settings, table
-from tools.runs import ELSEWHERE, RESULTS, kept_timings
+from tools.runs import ELSEWHERE, RESULTS
+from tools.timings import kept_timings
 from vixformer.measure.machine import in_words
 from vixformer.recipes.lens import PARTS, RIVALS, SETTINGS
-from vixformer.results.statistics import Difference, paired
+from vixformer.results.evidence import Effect, effect
 
 TITLES = {
     "cifar10": "CIFAR-10, patches of 4",
@@ -77,11 +77,11 @@ def page() -> str:
             ("top-1", ours("test_top1")), ("seeds", count), *((f"{one} minus it", _minus(base, one)) for one in ours_here),
             *([("prism minus it, seeds 2 to 4", _minus(base, "prism", CLEAN))] if where == "cifar10" else []),
             ("parameters", ours("parameters", 0)),
-            ("step, to exact", ratio("step_ms", "exact")), ("inference, to exact", ratio("inference_ms", "exact")),
+            ("step, to exact", ratio("step", "exact")), ("inference, to exact", ratio("inference", "exact")),
         ]  # fmt: skip
         short = "**In short:** " + " ".join(_short(base, one, names) for one in ours_here)
         many = where == "parts"  # too many for sentences
-        parts += [f"## {TITLES[where]}", settings(names), *([] if many else [short]), table(names, columns)]
+        parts += [f"## {TITLES[where]}", settings({name: RUNS[name] for name in names}), *([] if many else [short]), table(names, columns)]
         seeds = len(RUNS[base + ours_here[0]])
         each = statistics.fmean(min(run.summary["seconds_in_all"] for run in RUNS[name]) for name in names)
         hours = seeds * len(setting.names) * each / 2 / 3600  # rows that are not run yet count as the mean of those that are
@@ -144,13 +144,15 @@ def _ratios(step: dict[str, float], inference: dict[str, float]) -> str:
 def _ahead(base: str, name: str) -> str:
     if base + name not in RUNS:
         return ""
-    apart = _apart(base, "prism", base + name)
-    seeds = len(_seeds(base + "prism").keys() & _seeds(base + name).keys())
-    text = f"{apart.mean:+.1f}" + ("" if apart.half is None else f" ± {apart.half:.1f}") + f" ({seeds})"
-    return f"**{text}**" if apart.sign else text
+    mine, theirs = _shared(_seeds(base + "prism"), _seeds(base + name))
+    apart = effect(mine, theirs)
+    if apart is None:
+        return f"{_mean(mine) - _mean(theirs):+.1f} ({len(mine)})"
+    text = f"{apart.mean:+.1f} ± {apart.half:.1f} ({apart.count})"
+    return f"**{text}**" if abs(apart.mean) > apart.half else text
 
 
-def _attention(name: str, _: dict[str, str]) -> str:
+def _attention(name: str) -> str:
     return f"`{RUNS[name][0].recipe['model']['attention']}`"
 
 
@@ -158,15 +160,22 @@ def _seeds(name: str) -> dict[int, float]:
     return {run.summary["seed"]: run.summary["test_top1"] for run in RUNS.get(name, [])}
 
 
-def _apart(base: str, one: str, name: str, seeds: Iterable[int] | None = None) -> Difference:
-    mine, theirs = _seeds(base + one), _seeds(name)
-    return paired(mine if seeds is None else {seed: mine[seed] for seed in seeds if seed in mine}, theirs)
+def _shared(a: dict[int, float], b: dict[int, float], seeds: Iterable[int] | None = None) -> tuple[dict[int, float], dict[int, float]]:
+    """What both have: the same start, split and order."""
+    both = [seed for seed in a if seed in b and (seeds is None or seed in set(seeds))]
+    return {seed: a[seed] for seed in both}, {seed: b[seed] for seed in both}
+
+
+def _mean(values: dict[int, float]) -> float:
+    return statistics.fmean(values.values())
 
 
 def _minus(base: str, one: str, seeds: Iterable[int] | None = None) -> Cell:
-    def cell(name: str, _: dict[str, str]) -> str:
-        apart = _apart(base, one, name, seeds)
-        return "" if name == base + one or math.isnan(apart.mean) else str(apart)
+    def cell(name: str) -> str:
+        mine, theirs = _shared(_seeds(base + one), _seeds(name), seeds)
+        if name == base + one or not mine:
+            return ""
+        return str(effect(mine, theirs) or f"{_mean(mine) - _mean(theirs):+.2f} (one seed)")
 
     return cell
 
@@ -175,12 +184,17 @@ def _short(base: str, one: str, rivals: Iterable[str]) -> str:
     found: dict[str, list[str]] = {}
     for name in rivals:
         if name != base + one:
-            apart = _apart(base, one, name)
-            what = ("is not distinguishable from", "beats", "loses to")[apart.sign]
-            if apart.half is None:
-                what = f"is {'above' if apart.mean > 0 else 'below'} (one seed)"
-            found.setdefault(what, []).append(f"`{name.removeprefix(base)}`")
+            mine, theirs = _shared(_seeds(base + one), _seeds(name))
+            found.setdefault(_what(effect(mine, theirs), mine, theirs), []).append(f"`{name.removeprefix(base)}`")
     return "; ".join(f"`{one}` {what} {', '.join(names)}" for what, names in found.items()) + "."
+
+
+def _what(apart: Effect | None, mine: dict[int, float], theirs: dict[int, float]) -> str:
+    if apart is None:
+        return f"is {'above' if _mean(mine) > _mean(theirs) else 'below'} (one seed)"
+    if abs(apart.mean) <= apart.half:
+        return "is not distinguishable from"
+    return "beats" if apart.mean > 0 else "loses to"
 
 
 def _record() -> str:

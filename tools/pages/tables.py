@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tools.runs import changed, kept_runs, kept_timings
+from tools.runs import Kept, changed, kept_sets
+from tools.timings import kept_memory, kept_timings, ratio_of
 from vixformer import load_recipe
 from vixformer.documents import DOCUMENTS
 from vixformer.measure.machine import in_words
-from vixformer.results.runs import spread
-from vixformer.results.statistics import Claim, Difference, Says, a_seed, difference
+from vixformer.results.runs import column
+from vixformer.results.schema import AVERAGES
 
-AVERAGES = ("accuracy", "macro avg", "weighted avg")
-
-RUNS = kept_runs()
+_SETS = kept_sets()
+EVERY = {name: [run for runs in sets for run in runs] for name, sets in _SETS.items()}
+"""Runs of all budgets and versions of a recipe; who compares them has to keep these apart."""
+RUNS = {name: sets[0] for name, sets in _SETS.items()}
 TIMES = kept_timings()
+MEMORY = kept_memory()
 REPORTED = {name: row for document in DOCUMENTS.values() for name, row in document.printed.items()}
 """By recipe, in the documents' order."""
 for _name in REPORTED:  # rows that a document prints twice
     _same = f"fast-attention/exp1/{_name.rpartition('/')[2]}"
     if _name not in RUNS and _name.startswith("fast-attention/") and _same in RUNS and load_recipe(_name) == load_recipe(_same):
-        RUNS[_name] = RUNS[_same]
+        RUNS[_name], EVERY[_name] = RUNS[_same], EVERY[_same]
 
-Cell = Callable[[str, dict[str, str]], str]
-"""Of a recipe's name and its reported row."""
+Cell = Callable[[str], str]
+"""Of a recipe's name."""
 Column = tuple[str, Cell]
 
 
 # --- what was found
-
-
-def reported(start: str) -> list[str]:
-    """Recipes a document has figures for, in its order."""
-    return [name for name in REPORTED if name.startswith(start)]
 
 
 def have(names: Iterable[str]) -> bool:
@@ -44,113 +42,49 @@ def tops(names: Iterable[str]) -> list[float]:
     return [run.summary["test_top1"] for name in names for run in RUNS.get(name, [])]
 
 
-def claim(text: str, better: Iterable[str], worse: Iterable[str], says: Says = "above") -> list[Claim]:
-    """None where one side has not been run."""
-    better, worse = list(better), list(worse)
-    return [Claim(text, apart(better, worse), says)] if tops(better) and tops(worse) else []
-
-
-def apart(better: Sequence[str], worse: Sequence[str]) -> Difference:
-    """Of the test top-1 of two sets of recipes, a seed of each being one observation."""
-    images = min(run.summary["test_images"] for name in (*better, *worse) for run in RUNS.get(name, []))
-    return difference(a_seed(_seeded(better)), a_seed(_seeded(worse)), images)
-
-
-def _seeded(names: Iterable[str]) -> Iterable[tuple[int, float]]:
-    return ((run.summary["seed"], run.summary["test_top1"]) for name in names for run in RUNS.get(name, []))
-
-
-def slower(name: str, base: str, key: str = "step_ms") -> float:
-    """How many times as long one recipe takes as another."""
-    return TIMES[name][key]["median"] / TIMES[base][key]["median"]
-
-
 # --- cells
 
 
-def said(key: str) -> Cell:
-    return lambda _, row: row.get(key, "")
-
-
-def said_ratio(key: str, base: str) -> Cell:
-    """Of a reported time to that of the exact model."""
-
-    def cell(name: str, row: dict[str, str]) -> str:
-        exact = REPORTED.get(_sibling(name, base), {}).get(key)
-        return f"{float(row[key]) / float(exact):.2f}" if exact and row.get(key) else ""
-
-    return cell
+def mean_of(runs: Sequence[Kept], key: str, digits: int = 2) -> str:
+    found = column([run.summary for run in runs], key)
+    if found is None:
+        return ""
+    return f"{found.mean:,.{digits}f}" + ("" if not found.sd else f" ± {found.sd:.{digits}f}")
 
 
 def ours(key: str, digits: int = 2) -> Cell:
-    def cell(name: str, _: dict[str, str]) -> str:
-        values = [run.summary[key] for run in RUNS.get(name, []) if run.summary.get(key) is not None]
-        if not values:
-            return "not run" if key in ("test_top1", "test_top5") else ""
-        s = spread(values)
-        return f"{s.mean:,.{digits}f}" + ("" if not s.sd else f" ± {s.sd:.{digits}f}")
-
-    return cell
+    return lambda name: mean_of(RUNS.get(name, []), key, digits)
 
 
-def kept_to(base: str) -> Cell:
-    """Bytes that a forward pass keeps for backward, in per cent of those of the exact model."""
-
-    def cell(name: str, _: dict[str, str]) -> str:
-        mine, theirs = RUNS.get(name), RUNS.get(_sibling(name, base))
-        return f"{100 * mine[0].summary['kept_bytes'] / theirs[0].summary['kept_bytes']:.0f}" if mine and theirs else ""
-
-    return cell
-
-
-def best_of(name: str, _: dict[str, str]) -> str:
-    """As that work reports it; it grows with the number of runs."""
-    return f"{max(tops([name])):.2f}" if name in RUNS else ""
-
-
-def count(name: str, _: dict[str, str]) -> str:
+def count(name: str) -> str:
     return str(len(RUNS[name])) if name in RUNS else ""
 
 
-def timed(key: str) -> Cell:
-    def cell(name: str, _: dict[str, str]) -> str:
-        found = TIMES.get(name)
-        if found is None:
-            return ""
-        value = found[key]
-        return f"{value['median']:.1f}" if isinstance(value, dict) else f"{value:.0f}"
-
-    return cell
-
-
-def ratio(key: str, base: str) -> Cell:
+def ratio(what: str, base: str) -> Cell:
     """Of a time here to that of the exact model."""
 
-    def cell(name: str, _: dict[str, str]) -> str:
-        exact = _sibling(name, base)
-        return f"{slower(name, exact, key):.2f}" if name in TIMES and exact in TIMES else ""
+    def cell(name: str) -> str:
+        found = ratio_of(TIMES, name, f"{name.rpartition('/')[0]}/{base}", what)
+        return "" if found is None else str(found)
 
     return cell
-
-
-def _sibling(name: str, base: str) -> str:
-    return f"{name.rpartition('/')[0]}/{base}"
 
 
 # --- text
 
 
 def table(names: Sequence[str], columns: Sequence[Column]) -> str:
-    lines = ["| recipe | " + " | ".join(title for title, _ in columns) + " |", "|---" + "|--:" * len(columns) + "|"]
-    for name in names:
-        row = REPORTED.get(name, {})
-        lines.append(f"| `{name}` | " + " | ".join(cell(name, row) for _, cell in columns) + " |")
-    return "\n".join(lines)
+    """Columns that have something in some row."""
+    cells = {title: [cell(name) for name in names] for title, cell in columns}
+    shown = {title: found for title, found in cells.items() if any(found)}
+    lines = [["recipe", *shown], ["---", *["--:"] * len(shown)]]
+    lines += [[f"`{name}`", *(found[i] for found in shown.values())] for i, name in enumerate(names)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def settings(names: Sequence[str]) -> str:
+def settings(found: Mapping[str, Sequence[Kept]]) -> str:
     """What was cut, where, and how often, from the runs themselves."""
-    runs = [run for name in names for run in RUNS.get(name, [])]
+    runs = [run for some in found.values() for run in some]
     if not runs:
         return "None of these has been run here yet."
     machines = sorted({in_words(run.summary["machine"]) for run in runs})
@@ -159,7 +93,7 @@ def settings(names: Sequence[str]) -> str:
     classes = {len([name for name in run.summary["per_class"] if name not in AVERAGES]) for run in runs}
     batches = {run.recipe["train"]["batch_size"] for run in runs}
     precision = {run.recipe["train"]["precision"] for run in runs}
-    seeds = {len(RUNS[name]) for name in names if name in RUNS}
+    seeds = {len(some) for some in found.values()}
     tested = {(run.summary["test_images"], run.recipe["data"].get("test_fraction", 1.0)) for run in runs}
     parts = [f"{n:,} images ({100 * share:.1f} % of the test set)" for n, share in sorted(tested)]
     facts = [
@@ -168,19 +102,25 @@ def settings(names: Sequence[str]) -> str:
         *([f"tested on {' or '.join(parts)}"] if any(share != 1 for _, share in tested) else []),
         " or ".join(sorted(precision)),
         "1 seed" if seeds == {1} else f"{_or(seeds)} seeds (mean ± standard deviation)",
-        f"{' or '.join(machines)}. Test accuracy is that of the epoch chosen on validation; the largest over epochs was not tracked.",
+        f"{' or '.join(machines)}. Test accuracy is that of the epoch chosen on validation.",
     ]
-    return ", ".join(facts) + _changes(names)
+    return ", ".join(facts) + _changes(found)
 
 
-def _changes(names: Sequence[str]) -> str:
-    """What else was not as the recipes say, from the recipes that were run."""
-    found: dict[str, None] = {}
-    for name in (name for name in names if name in RUNS):
-        for run in RUNS[name]:
-            for field, (ran, said) in changed(run.recipe, name).items():
-                found[f"`{field}` {_word(ran)} instead of {_word(said)}"] = None
-    return f" Also changed: {', '.join(found)}." if found else ""
+TOLD = {"train.epochs", "train.batch_size", "train.precision", "train.track_test", "train.measure", "data.fraction", "data.test_fraction"}
+"""What the first sentence of a table says."""
+
+
+def _changes(found: Mapping[str, Sequence[Kept]]) -> str:
+    """What else was not as the recipes say, and in which rows where it is not in all."""
+    where: dict[str, dict[str, None]] = {}
+    for name, runs in found.items():
+        for run in runs:
+            for key, (was, now) in changed(run.recipe, name).items():
+                if key not in TOLD:
+                    where.setdefault(f"`{key}` {_word(was)} instead of {_word(now)}", {})[name.rpartition("/")[2]] = None
+    some = {change: "" if len(names) == len(found) else f" (in {', '.join(f'`{n}`' for n in names)})" for change, names in where.items()}
+    return f" Not as the recipes are today: {', '.join(change + names for change, names in some.items())}." if some else ""
 
 
 def _word(value: object) -> str:

@@ -112,8 +112,8 @@ def print_layer(layer: Layer) -> str:
 
 
 def is_exact(text: str) -> bool:
-    """Whether a layout is exact attention in every layer, which may drop weights in training."""
-    return re.fullmatch(r"softmax(\(drop=[^,()]*\))?", text) is not None
+    """Whether a layout is exact attention in every layer, which may drop weights in training or compute all of them at once."""
+    return re.fullmatch(r"softmax(\((drop|naive)=[^,()]*(, naive=[^,()]*)?\))?", text) is not None
 
 
 # --- reading

@@ -129,9 +129,11 @@ def softmax_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bo
 
 
 def softmax_attention_slow(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None, drop: float = 0.0
 ) -> Tensor:
-    return (softmax_weights(q, k, mask, causal, bias) @ wide(v)).to(v.dtype)
+    """All N x N weights are in memory at once, and are kept for backward."""
+    weights = softmax_weights(q, k, mask, causal, bias)
+    return ((F.dropout(weights, drop) if drop else weights) @ wide(v)).to(v.dtype)
 
 
 # --- exact attention in a window: tokens in segments of `window`, each seeing its own and its neighbors (causal: the one before)

@@ -28,6 +28,8 @@ class Softmax(LocalCore, name="softmax"):
         """A learned number for every head and distance in rows and columns, added to the scores, as in LeViT: for one image size."""
         drop: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
         """Dropout rate of the attention weights in training. Compiled kernels are then not used in training."""
+        naive: bool = False
+        """Compute all attention weights and keep them for backward, as code without a fused kernel does: a baseline for memory."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -43,6 +45,9 @@ class Softmax(LocalCore, name="softmax"):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         drop = self.config.drop if self.training else 0.0
+        if self.config.naive:
+            out = ops.softmax_attention_slow(q, k, v, mask, self.config.causal, self._bias(q, k, grid), drop)
+            return out if self.conv is None else self.conv(out, v, mask, grid)
         short = not drop and mask is None and not self.config.causal and self.distances is None and k.shape[-2] <= SHORT
         fast = native.exact(q, k, v) if short else None
         out = ops.softmax_attention(q, k, v, mask, self.config.causal, self._bias(q, k, grid), drop) if fast is None else fast

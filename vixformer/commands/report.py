@@ -84,6 +84,7 @@ def benches_in(words: Sequence[str]) -> dict[str, Any]:
 
 def _write(item: Any, folder: Path, formats: Sequence[str]) -> list[str]:
     """A picture is a PNG whatever is asked for."""
+    from vixformer.report.figures.base import complete
     from vixformer.results.charts import write_chart
     from vixformer.writing import write_bytes
 
@@ -91,6 +92,5 @@ def _write(item: Any, folder: Path, formats: Sequence[str]) -> list[str]:
         write_bytes(folder / f"{item.name}.png", item.png())
         return [f"{item.name}.png"]
     for form in formats:
-        chart = item.chart.properties(title=item.title).configure_legend(orient="bottom", columns=3)
-        write_chart(chart, folder / f"{item.name}.{form}", **({"scale_factor": 2} if form == "png" else {}))
+        write_chart(complete(item), folder / f"{item.name}.{form}", **({"scale_factor": 2} if form == "png" else {}))
     return [f"{item.name}.{form}" for form in formats]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vixformer.documents.base import Claim, Document, Measure, is_cost
-from vixformer.results.evidence import Effect, Judged, Key, averaged, effect, judge
+from vixformer.results.evidence import Effect, Judged, Key, Says, averaged, effect, judge
 
 Values = Mapping[Measure, Mapping[str, Mapping[Key, float]]]
 """For each measure and recipe, a number for every repetition: per cent, milliseconds, bytes."""
@@ -47,7 +47,9 @@ def verdicts(document: Document, values: Values[Key], images: Mapping[str, int],
 
 def judge_claims(document: Document, effects: Sequence[tuple[Claim, Effect | None]]) -> list[Found]:
     """One family: those with an interval over seeds are corrected for their number, the others are open."""
-    tested = {i: (found, claim.says, _margin(document, claim)) for i, (claim, found) in enumerate(effects) if decidable(found)}
+    tested: dict[int, tuple[Effect | None, Says, float]] = {
+        i: (found, claim.says, _margin(document, claim)) for i, (claim, found) in enumerate(effects) if decidable(found)
+    }
     verdict = dict(zip(tested, judge(list(tested.values())), strict=True))
     return [
         Found(claim, document.effect(claim), document.agrees(claim), document.margin(claim), found, verdict.get(i, UNDECIDED))

@@ -18,7 +18,7 @@ from vixformer.report.pictures import all_pictures
 from vixformer.results.groups import find_runs, some_groups
 from vixformer.training.parts import load_parts
 
-PICTURES = ("augmentation", "patches", "confused", "attention", "heads")
+PICTURES = ("examples", "steps", "augmentation", "patches", "confused", "attention", "heads")
 MOST_COUNTED = 2000
 """Images whose pixels a histogram counts."""
 

@@ -25,14 +25,14 @@ SECTIONS = {
     "Now training": ("running",),
     "Overview": ("pareto", "bubbles"),
     "Layouts": ("layouts", "best-layouts", "kernels", "features", "times"),
-    "Learning": ("curves",),
-    "Speed": ("bench",),
+    "Learning": ("curves", "learned"),
+    "Speed": ("bench", "memory"),
     "Conversion": ("conversion",),
     "Classes": ("classes", "confusion", "confused"),
     "Where models look": ("attention", "heads"),
-    "Data": ("channels", "augmentation", "patches"),
+    "Data": ("channels", "examples", "steps", "augmentation", "patches"),
 }
-WIDE = ("curves", "running", "features", "times")
+WIDE = ("curves", "learned", "running", "features", "times")
 MOST_REPORTS = 12
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -83,7 +83,7 @@ def all_pictures(groups: Sequence[Group], maps: int = 2, problem: Callable[[str]
             continue  # the runs came without their data
         if parts.train.images.pixels.is_floating_point():
             continue  # noise
-        found += [augmentation(data, parts), patches(data, parts, best)]
+        found += pictures_of_data(data, parts, best.runs[0].recipe.model)
         trained = sorted((group for group in some if (group.runs[0].folder / BEST).exists()), key=_by_top1)
         able = ((group, model) for group in trained if (model := _model(group, problem)) is not None)
         if (best_model := next(able, None)) is not None:
@@ -109,6 +109,61 @@ def _stored(images: Any, i: int) -> Tensor:
     return images.pixels[images.rows[i]]
 
 
+def pictures_of_data(data: str, parts: Parts, model: Any) -> list[Picture]:
+    """Those that need no trained model."""
+    return [examples(data, parts), steps(data, parts), augmentation(data, parts), patches(data, parts, model)]
+
+
+def examples(data: str, parts: Parts, most: int = 20, shown: int = 8) -> Picture:
+    """A sheet of classes, as "Optimizing Image Classification" and its kind show it."""
+    labels = parts.train.images.labels
+    rows = []
+    for i, name in enumerate(parts.classes[:most]):
+        index = torch.nonzero(labels == i).flatten()[:shown].tolist()
+        rows.append((name, [image_of(_stored(parts.train.images, j)) for j in index]))
+    left, side = 110, 40
+    sheet_of_all = tiles([row for _, row in rows], side)
+    canvas = Image.new("RGB", (left + sheet_of_all.width, sheet_of_all.height), "white")
+    canvas.paste(sheet_of_all, (left, 0))
+    draw, font = ImageDraw.Draw(canvas), ImageFont.load_default(size=LETTERS)
+    for i, (name, _) in enumerate(rows):
+        draw.text((0, i * (side + 4) + (side - LETTERS) // 2), name[:16], fill="black", font=font)
+    more = f" The first {most} of {len(parts.classes)} classes." if len(parts.classes) > most else ""
+    return Picture(f"examples-{data}", f"Classes, {data}", canvas, f"The first {shown} training images of each class.{more}")
+
+
+def steps(data: str, parts: Parts) -> Picture:
+    """Crop, flip and normalization one after the other, on the first training images."""
+    loader = parts.train
+    generator, kept = torch.Generator().manual_seed(0), (loader.mean, loader.std)
+    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in kept)
+    whole, none = loader.augmentation, replace(loader.augmentation, crop=0, flip=False, rotate=0.0, cutout=0)
+    moved = replace(none, crop=whole.crop, rotate=whole.rotate, cutout=whole.cutout)
+    rows: list[tuple[str, list[tuple[str, Image.Image]]]] = []
+    for i in range(min(3, len(loader.images))):
+        stored = _stored(loader.images, i)
+        cropped = _as_trained(replace(loader, augmentation=moved), i, generator) * std + mean
+        flipped = cropped.flip(-1) if whole.flip else cropped
+        normal = (flipped - mean) / std
+        shown = [("stored", image_of(stored))]
+        shown += [("cropped" if whole.crop else "turned", image_of(_bytes(cropped)))] if whole.crop or whole.rotate else []
+        shown += [("mirrored", image_of(_bytes(flipped)))] if whole.flip else []
+        low, high = normal.min(), normal.max()
+        shown += [(f"{low:.1f} to {high:.1f}", image_of(_bytes((normal - low) / (high - low).clamp(min=1e-6))))]
+        rows.append((parts.classes[int(loader.images.labels[i])], shown))
+    says = "Step by step; the last picture is what the model gets, its least number drawn black and its largest white."
+    return Picture(f"steps-{data}", f"From the stored image to the model, {data}", side_by_side(rows, side=96), says)
+
+
+def _as_trained(loader: Any, i: int, generator: torch.Generator) -> Tensor:
+    images, _ = next(iter(loader.batches(torch.full((1,), i), generator)))
+    return images[0]
+
+
+def _bytes(image: Tensor) -> Tensor:
+    return (image * 255).round().clamp(0, 255).to(torch.uint8)
+
+
 def augmentation(data: str, parts: Parts) -> Picture:
     generator = torch.Generator().manual_seed(0)
     loader, rows = parts.train, []
@@ -129,8 +184,7 @@ def augmentation(data: str, parts: Parts) -> Picture:
     return Picture(f"augmentation-{data}", f"Augmentation, {data}", tiles(rows), says)
 
 
-def patches(data: str, parts: Parts, group: Group) -> Picture:
-    model: Any = group.runs[0].recipe.model
+def patches(data: str, parts: Parts, model: Any) -> Picture:
     size, grid = getattr(model, "patch_size", None), None
     sample = image_of(_stored(parts.train.images, 0))
     height, width = parts.train.size
@@ -170,8 +224,6 @@ def confused(data: str, parts: Parts, group: Group, model: Any, pairs: int = 4, 
 
 
 def _plain(parts: Parts, images: Any) -> Any:
-    from dataclasses import replace
-
     return replace(parts.test, images=images, batch_size=100).plain()
 
 

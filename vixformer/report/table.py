@@ -47,6 +47,11 @@ def _sd(key: str) -> Callable[[Group], float | None]:
     return lambda group: found.sd if (found := group.spread(key)) else None
 
 
+def _last_train(group: Group) -> float | None:
+    found = [top1 for history in group.histories() if history and (top1 := history[-1].get("train_top1")) is not None]
+    return sum(found) / len(found) if found else None
+
+
 def _fixed(digits: int) -> Callable[[float], str]:
     return lambda value: f"{value:,.{digits}f}"
 
@@ -84,6 +89,10 @@ def columns(groups: Sequence[Group]) -> list[Column]:
         Column("attention", "layout", lambda g: g.attention),
         Column("runs", "seeds, and folds where there are any", lambda g: len(g.runs)),
         Column("top-1 %", "of the test images, at the epoch that validation chose", _mean("test_top1"), _fixed(2), _sd("test_top1")),
+        Column("best test %", "the largest of all epochs (train.track_test)", _mean("test_max_top1"), _fixed(2), _sd("test_max_top1")),
+        Column("last test %", "of the last epoch (train.track_test)", _mean("test_last_top1"), _fixed(2), _sd("test_last_top1")),
+        Column("train %", "training top-1 of the last epoch", _last_train, _fixed(2)),
+        Column("epochs", "trained, fewer than planned where patience ended", _mean("epochs"), _fixed(0), _sd("epochs")),
         Column("top-5 %", "of the test images", _mean("test_top5"), _fixed(2), _sd("test_top5")),
         Column("parameters", "all of them", lambda g: g.first["parameters"], _fixed(0)),
         Column("train s", "all epochs and teaching, without evaluation", _mean("train_seconds"), _fixed(0), _sd("train_seconds")),

@@ -76,5 +76,10 @@ def inline(rows: Iterable[dict[str, Any]]) -> Any:
     return alt.Data(values=list(rows))
 
 
+def complete(figure: Figure) -> Any:
+    """As it stands in a file of its own."""
+    return figure.chart.properties(title=figure.title).configure_legend(orient="bottom", columns=3)
+
+
 def sized(chart: Any, height: int = HEIGHT) -> Any:
     return chart.properties(width=WIDTH, height=height)

@@ -20,15 +20,17 @@ def _placed(groups: Sequence[Group]) -> list[dict[str, Any]]:
     rows = []
     for group in groups:
         layout, top1 = group.layout(), group.spread("test_top1")
-        if layout is None or top1 is None:
+        if layout is None:
             continue
         train = [history[-1]["train_top1"] for history in group.histories() if history and "train_top1" in history[-1]]
-        seconds, inference = group.spread("seconds_an_epoch"), group.spread("inference_ms_min")
+        seconds, inference, calls = (group.spread(key) for key in ("seconds_an_epoch", "inference_ms_mean", "inference_ms_sd"))
+        band = {"seconds": (seconds.sd if seconds else None) or 0.0, "inference": calls.mean if calls else 0.0}
         rows.append(
             {"model": group.name, "layout": layout.place,
              "kernel": layout.kernel or "exact", "features": layout.features,
              "series": f"{FEATURES.sub('', group.attention)} {group.runs[0].recipe.train.weights is not None}",
-             "top1": top1.mean, "low": top1.mean - (top1.sd or 0), "high": top1.mean + (top1.sd or 0), "seeds": top1.count,
+             "top1": top1.mean if top1 else None, "band": band | {"top1": top1.sd or 0.0 if top1 else 0.0, "train": 0.0},
+             "seeds": len(group.runs),
              "train": statistics.fmean(train) if train else None, "seconds": seconds.mean if seconds else None,
              "inference": inference.mean if inference else None}
         )  # fmt: skip
@@ -36,7 +38,7 @@ def _placed(groups: Sequence[Group]) -> list[dict[str, Any]]:
 
 
 def _several_layouts(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    rows = _placed(groups)
+    rows = [row for row in _placed(groups) if row["top1"] is not None]
     return rows if len({row["layout"] for row in rows}) > 2 else []
 
 
@@ -70,7 +72,8 @@ def best_layouts(groups: Sequence[Group]) -> Figure | None:
     for layout in LAYOUTS[1:]:
         some = [row for row in placed if row["layout"] == layout]
         if some:
-            rows.append(max(some, key=lambda row: row["top1"]))
+            best = max(some, key=lambda row: row["top1"])
+            rows.append({**best, "low": best["top1"] - best["band"]["top1"], "high": best["top1"] + best["band"]["top1"]})
     exact = [row for row in placed if row["layout"] == "standard"]
     if not rows or not exact:
         return None
@@ -111,7 +114,7 @@ def _against_features(groups: Sequence[Group], keys: dict[str, str], name: str, 
     placed = [row for row in _placed(groups) if row["features"] is not None]
     rows = [
         {**{k: row[k] for k in ("model", "layout", "kernel", "features", "series", "seeds")}, "of": what, "value": row[key],
-         "low": row["low"] if key == "top1" else row[key], "high": row["high"] if key == "top1" else row[key]}
+         "low": row[key] - row["band"][key], "high": row[key] + row["band"][key]}
         for row in placed for key, what in keys.items() if row[key] is not None
     ]  # fmt: skip
     if len({row["features"] for row in rows}) < 2:
@@ -125,20 +128,22 @@ def _against_features(groups: Sequence[Group], keys: dict[str, str], name: str, 
     y = alt.Y("value:Q", title=axis, scale=alt.Scale(zero=False))
     line = base.mark_line().encode(detail="series:N", strokeDash=alt.StrokeDash("kernel:N", legend=stroke), y=y)
     points = base.mark_circle().encode(y=y)
-    errors = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title=axis), y2="high:Q")
-    faceted = sized(line + points + errors, 220).facet(column=alt.Column("of:N", title=None)).resolve_scale(y="independent")
+    band = base.mark_area(opacity=0.12).encode(y=alt.Y("low:Q", title=axis), y2="high:Q", detail="series:N")
+    faceted = sized(band + line + points, 220).facet(column=alt.Column("of:N", title=None)).resolve_scale(y="independent")
     return Figure(name, title, faceted, says)
 
 
 @figure_of_alike
 def features(groups: Sequence[Group]) -> Figure | None:
-    says = "Test with one standard deviation over seeds; training accuracy of the last epoch."
+    says = "The band of test accuracy is one standard deviation over seeds either way; training accuracy is of the last epoch."
     return _against_features(groups, {"top1": "test", "train": "train"}, "features", "Accuracy against features", "top-1, %", says)
 
 
 @figure_of_alike
 def times(groups: Sequence[Group]) -> Figure | None:
     keys = {"seconds": "training, s an epoch", "inference": "inference of a batch, ms"}
-    return _against_features(
-        groups, keys, "times", "Time against features", "time", "Means over seeds, from the runs themselves, not in turn."
+    says = (
+        "Means over runs. Bands are one standard deviation either way: of training over seeds, of inference over the calls of a run. "
+        "Times are those of the runs themselves, not in turn."
     )
+    return _against_features(groups, keys, "times", "Time against features", "time", says)

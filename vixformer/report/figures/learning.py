@@ -27,9 +27,23 @@ def curves(groups: Sequence[Group]) -> Figure | None:
     keys = {
         "train_loss": "training loss",
         "val_loss": "validation loss",
+        "test_loss": "test loss",
         "train_top1": "training top-1, %",
         "val_top1": "validation top-1, %",
+        "test_top1": "test top-1, %",
     }
+    return _by_epoch(groups, keys, "curves", "Learning curves")
+
+
+@figure
+def learned(groups: Sequence[Group]) -> Figure | None:
+    """The mixture's weight and temperature, for one."""
+    records = (record for group in groups for history in group.histories() for record in history)
+    keys = {key: key.rpartition(".")[2] for record in records for key in record if "." in key}
+    return _by_epoch(groups, keys, "learned", "Learned numbers of mechanisms")
+
+
+def _by_epoch(groups: Sequence[Group], keys: dict[str, str], name: str, title: str) -> Figure | None:
     rows = []
     for group in groups:
         histories = group.histories()
@@ -40,6 +54,7 @@ def curves(groups: Sequence[Group]) -> Figure | None:
                     rows.append(
                         {
                             "model": group.name,
+                            "number": f"{group.name} {key}",
                             "epoch": epoch + 1,
                             "of": what,
                             "value": statistics.fmean(values),
@@ -49,25 +64,25 @@ def curves(groups: Sequence[Group]) -> Figure | None:
                     )
     if not rows:
         return None
+    panels = [what for what in dict.fromkeys(keys.values()) if any(row["of"] == what for row in rows)]
     pick = alt.selection_point(fields=["model"], bind="legend")
     base = alt.Chart(inline(rows)).encode(
         x=alt.X("epoch:Q", axis=alt.Axis(format="d", values=_ticks(max(row["epoch"] for row in rows)))),
         color=alt.Color("model:N", title=None, legend=alt.Legend(labelLimit=320, symbolLimit=500, symbolOpacity=1)),
-        opacity=alt.condition(pick, alt.value(1.0), alt.value(0.08)),
+        opacity=alt.condition(pick, alt.value(1.0), alt.value(0.08)), detail="number:N",
     )  # fmt: skip
     line = base.mark_line(point=True).encode(
         y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False)), tooltip=["model:N", "epoch:Q", alt.Tooltip("value:Q", format=".3f")]
     )
     band = base.mark_area().encode(y="low:Q", y2="high:Q", opacity=alt.condition(pick, alt.value(0.15), alt.value(0.0)))
-    panels = (
+    chart = (
         sized(band + line, 200)
         .add_params(pick)
-        .facet(facet=alt.Facet("of:N", title=None, sort=list(keys.values())), columns=2)
+        .facet(facet=alt.Facet("of:N", title=None, sort=panels), columns=3 if len(panels) > 4 else 2)
         .resolve_scale(y="independent")
     )
-    return Figure(
-        "curves", "Learning curves", panels, "Mean over seeds, and from the lowest to the highest of them. Click a name to see it alone."
-    )
+    says = "Mean over seeds, and from the lowest to the highest of them. Click a name to see it alone."
+    return Figure(name, title, chart, says)
 
 
 def _ticks(last: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -27,6 +28,20 @@ def histogram(data: str, pixels: Any) -> Figure:
         color=alt.Color("channel:N", scale=alt.Scale(domain=list(colours), range=list(colours.values()))),
     )  # fmt: skip
     return Figure(f"channels-{data}", f"Channels, {data}", sized(chart, 180), f"{len(pixels):,} training images, from all over the set.")
+
+
+def memory_bars(rows: Sequence[dict[str, Any]]) -> Figure | None:
+    """Rows of `model`, `kind` and `memory` in MiB, in their order."""
+    if not rows:
+        return None
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    chart = alt.Chart(inline(rows)).mark_bar().encode(
+        x=alt.X("memory:Q", title="peak memory of a training step, MiB"),
+        y=alt.Y("model:N", sort=None, title=None, axis=alt.Axis(labelLimit=320)), yOffset=alt.YOffset("kind:N", sort=kinds),
+        color=alt.Color("kind:N", title=None, sort=kinds), tooltip=["model:N", "kind:N", alt.Tooltip("memory:Q", format=".0f")],
+    )  # fmt: skip
+    says = "Exact attention with all its weights in memory, exact attention by a fused kernel, and the others."
+    return Figure("memory", "Memory of exact attention and others", sized(chart, 22 * len(rows)), says)
 
 
 def benched(bench: dict[str, Any], name: str) -> Figure | None:

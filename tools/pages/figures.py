@@ -1,0 +1,229 @@
+"""The figures of the documents, drawn from kept runs and timings by the definitions of `vix report`, into docs/results/figures."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from altair.utils.schemapi import debug_mode
+
+from tools.pages.blocks import Block, blocks
+from tools.pages.tables import MEMORY, RUNS, TIMES
+from tools.runs import RESULTS, Kept
+from tools.timings import NAIVE, epoch_images
+from vixformer import load_recipe
+from vixformer.config import recipe_from_dict
+from vixformer.documents.base import Document, Exhibit
+from vixformer.report.figures.base import FIGURES, Figure, complete, file_name
+from vixformer.report.figures.measured import histogram, memory_bars
+from vixformer.report.pictures import pictures_of_data
+from vixformer.results.groups import Group
+from vixformer.results.runs import Run
+from vixformer.training.parts import load_parts
+from vixformer.writing import write_bytes
+
+FOLDER = RESULTS / "figures"
+PICTURES = ("channels", "examples", "steps", "augmentation", "patches")
+"""From the images of a data set; the others are from runs."""
+COUNTED = 2000
+"""Images whose pixels a histogram counts."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What exhibits with the same rows and the same drawings show."""
+
+    exhibits: tuple[Exhibit, ...]
+    charts: dict[str, Figure]
+    """By the name of the file."""
+    pictures: dict[str, tuple[str, str]]
+    """By the name of the file: what is drawn, and the recipe whose data it is drawn from."""
+    waits: tuple[str, ...]
+    """What is not drawn yet, and which runs it waits for."""
+
+    @property
+    def title(self) -> str:
+        what = self.exhibits[0].what.capitalize()
+        numbers = [str(exhibit.number) for exhibit in self.exhibits]
+        return f"{what}{'' if len(numbers) == 1 else 's'} {' and '.join(numbers)}: {'; '.join(e.about for e in self.exhibits)}"
+
+
+@cache
+def drawings(document: Document) -> list[Drawing]:
+    alike: dict[tuple[Any, ...], list[Exhibit]] = {}
+    for exhibit in document.exhibits:
+        if exhibit.draws or exhibit.what == "figure":
+            alike.setdefault((exhibit.what, exhibit.draws, exhibit.rows), []).append(exhibit)
+    return [_drawing(document, tuple(some)) for some in alike.values()]
+
+
+def _drawing(document: Document, exhibits: tuple[Exhibit, ...]) -> Drawing:
+    exhibit, charts, pictures, waits = exhibits[0], dict[str, Figure](), dict[str, tuple[str, str]](), list[str]()
+    start = f"{document.name}-{exhibit.name.replace(' ', '-')}"
+    sets = by_data(exhibit.recipes())
+    for draw in exhibit.draws:
+        for data, names in sets.items():
+            if draw in PICTURES:
+                pictures[f"{start}-{draw}-{data}.{'svg' if draw == 'channels' else 'png'}"] = (draw, names[0])
+                continue
+            found = list(charts_of(draw, names))
+            end = "" if len(sets) == 1 else f"-{data}"
+            for label, figure in found:
+                charts[f"{start}-{figure.name}{end}{label}.svg"] = figure
+            if not found:
+                waits.append(f"*{draw}* of {data} waits for {_missing(draw, names)}")
+    if not exhibit.draws:
+        waits.append("nothing here draws it yet")
+    if any("test" in e.about.lower().split() for e in exhibits) and not _tracked(exhibit.recipes()):
+        waits.append(f"test curves wait for runs that read the test set after every epoch (`train.track_test`): {_some(exhibit.recipes())}")
+    return Drawing(exhibits, charts, pictures, tuple(waits))
+
+
+def by_data(names: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(load_recipe(name).data.name, []).append(name)
+    return found
+
+
+def charts_of(draw: str, names: Sequence[str]) -> Iterator[tuple[str, Figure]]:
+    """With the end of the file's name, where a drawing makes several of one kind."""
+    groups = timed_groups(names) if draw == "times" else run_groups(names)
+    for make, split in FIGURES:
+        if groups and make.__name__.replace("_", "-").startswith(draw):
+            with debug_mode(False):
+                made = {label: one for label, some in split(groups).items() if (one := make(some)) is not None}
+            yield from ((f"-{file_name(label)}" if len(made) > 1 else "", figure) for label, figure in made.items())
+
+
+def run_groups(names: Sequence[str]) -> list[Group]:
+    """Of the runs that the table of these rows shows."""
+    shown = next(iter(blocks(names)), None)
+    return [] if shown is None else [group_of(name, runs) for name, runs in shown.runs.items()]
+
+
+def group_of(name: str, runs: Sequence[Kept]) -> Group:
+    return Group(name, tuple(Run(Path(name), recipe_from_dict(r.recipe, name), r.summary, name, r.history) for r in runs))
+
+
+def timed_groups(names: Sequence[str]) -> list[Group]:
+    """Of all rows that were timed, whether they were trained or not."""
+    found = []
+    for name in (name for name in names if name in TIMES):
+        recipe, timing = load_recipe(name), TIMES[name]
+        summary = {
+            "seconds_an_epoch": epoch_images(recipe) / timing["batch"] * timing["step_ms"]["median"] / 1e3,
+            "inference_ms_mean": timing["inference_ms"]["mean"],
+            "inference_ms_sd": timing["inference_ms"]["sd"],
+        }
+        found.append(Group(name, (Run(Path(name), recipe, summary, name, []),)))
+    return found
+
+
+def _missing(draw: str, names: Sequence[str]) -> str:
+    if draw == "times":
+        return f"timings of {_some([name for name in names if name not in TIMES])}"
+    return f"runs of {_some([name for name in names if name not in RUNS] or names)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return ", ".join(f"`{name}`" for name in names[:4]) + more
+
+
+def _tracked(names: Sequence[str]) -> bool:
+    return any("test_loss" in record for name in names for run in RUNS.get(name, []) for record in run.history)
+
+
+def shown_block(names: Sequence[str]) -> Block | None:
+    return next(iter(blocks(names)), None)
+
+
+# --- memory
+
+
+def memory_figure(names: Sequence[str]) -> Figure | None:
+    """Three bars: exact attention with all weights, exact attention fused, and the others."""
+    rows = []
+    for name in names:
+        for measured, kind in (
+            (name + NAIVE, "exact, all weights in memory"),
+            (name, "exact, fused" if name + NAIVE in MEMORY else "other"),
+        ):
+            if measured in MEMORY:
+                rows.append({"model": name, "kind": kind, "memory": statistics.median(MEMORY[measured]["train_mb"])})
+    return memory_bars(rows)
+
+
+# --- files
+
+
+def files(document: Document) -> dict[str, Figure]:
+    """Every chart of a document, by the name of its file."""
+    found = {name: figure for drawing in drawings(document) for name, figure in drawing.charts.items()}
+    for data, names in by_data([name for name in document.printed if name in MEMORY]).items():
+        if (bars := memory_figure(names)) is not None:
+            found[f"{document.name}-memory-{data}.svg"] = bars
+    return found
+
+
+def written(documents: Sequence[Document]) -> None:
+    """Draws what is not there as it should be. Pictures of data that is not here stay as they are."""
+    FOLDER.mkdir(exist_ok=True)
+    keep = set[str]()
+    for document in documents:
+        charts = files(document)
+        for name, figure in charts.items():
+            if not is_drawn(name, figure):
+                write_bytes(FOLDER / name, _svg(figure))
+        pictures = {name: made for drawing in drawings(document) for name, made in drawing.pictures.items()}
+        for name, (draw, recipe) in pictures.items():
+            if (drawn := _picture(draw, recipe)) is not None:
+                write_bytes(FOLDER / name, drawn)
+        keep |= charts.keys() | pictures.keys()
+    for path in FOLDER.iterdir():
+        if path.name not in keep:
+            path.unlink()
+
+
+def is_drawn(name: str, figure: Figure) -> bool:
+    path = FOLDER / name
+    return path.exists() and path.read_text().endswith(_mark(figure))
+
+
+def _mark(figure: Figure) -> str:
+    """At the end of a file: what it was drawn from, so that it is drawn again only if that has changed."""
+    spec = {key: value for key, value in complete(figure).to_dict(validate=False).items() if key not in ("$schema", "usermeta")}
+    return f"<!-- {hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]} -->\n"
+
+
+def _svg(figure: Figure) -> bytes:
+    drawn = io.StringIO()
+    complete(figure).save(drawn, format="svg")
+    return (drawn.getvalue() + _mark(figure)).encode()
+
+
+@cache
+def _of_data(recipe_name: str) -> dict[str, Callable[[], bytes]] | None:
+    recipe = load_recipe(recipe_name)
+    try:
+        parts = load_parts(recipe, torch.device("cpu"))
+    except (ValueError, OSError):
+        return None
+    few = parts.train.spread(COUNTED).images
+    data = recipe.data.name
+    found: dict[str, Callable[[], bytes]] = {"channels": lambda: _svg(histogram(data, few.pixels[few.rows]))}
+    return found | {p.name.partition("-")[0]: p.png for p in pictures_of_data(data, parts, recipe.model)}
+
+
+def _picture(draw: str, recipe: str) -> bytes | None:
+    found = _of_data(recipe)
+    return None if found is None else found[draw]()
