@@ -37,7 +37,7 @@ class Kept:
     summary: dict[str, Any]
     history: list[dict[str, Any]]
     differs: tuple[str, ...] = ()
-    """Fields in which the run's recipe is not as its name says today, but for those that a page tells of every run."""
+    """Fields in which the run's recipe is not as its name says today, but for those that a smaller budget changes."""
 
     @property
     def budget(self) -> int:
@@ -57,7 +57,7 @@ def kept_sets() -> dict[str, list[list[Kept]]]:
     for run in recorded_runs(RECORDS):
         assert run.name is not None and run.summary is not None  # noqa: PT018  # as records are
         recipe = run.recipe.to_dict()
-        kept = Kept(recipe, run.summary, run.history(), tuple(changed(recipe, run.name)))
+        kept = Kept(recipe, run.summary, run.history(), tuple(sorted(changed(recipe, run.name).keys() - CUT)))
         found.setdefault(run.name, {}).setdefault(alike(run) + run.summary.get("data_digest", ""), []).append(kept)
     return {
         name: sorted(sets.values(), key=lambda runs: (len(runs[0].differs), -runs[0].budget, -len(runs)))
@@ -65,24 +65,29 @@ def kept_sets() -> dict[str, list[list[Kept]]]:
     }  # fmt: skip
 
 
-TOLD = {"train.epochs", "train.batch_size", "train.seed", "train.precision", "train.track_test", "train.measure", "train.weights"}
-TOLD |= {"data.fraction", "data.test_fraction", "data.split_seed", "data.fold", "data.root"}
-"""What pages say of all runs: budget and repetition."""
+CUT = {"train.epochs", "train.batch_size", "train.precision", "train.track_test", "train.measure"}
+CUT |= {"train.warmup", "train.step_every", "train.restart_every", "data.fraction", "data.test_fraction", "data.resize"}
+"""What a smaller budget changes: no other version of the recipe."""
+OWN = {"train.seed", "train.weights", "train.device", "train.loggers", "train.compile", "train.shard"}
+OWN |= {"data.root", "data.split_seed", "data.fold"}
+"""Of a single run."""
 
 
 def changed(ran: Mapping[str, Any], name: str) -> dict[str, tuple[Any, Any]]:
-    """Fields in which a recipe that was run differs from the recipe of that name: what it had, and what the name says today."""
+    """Fields in which a recipe that was run differs from the recipe of that name, but for those of a single run: what it had, and what the
+    name says today."""
+    meant = stated_in(load_recipe(name).to_dict(whole=True), name)
+    return {
+        field: (value, meant.get(field)) for field, value in stated_in(ran, name).items() if field not in OWN and value != meant.get(field)
+    }
+
+
+def stated_in(ran: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Every field of a recipe that was run. Those that came after the run was kept had their defaults in it."""
     recipe = load_recipe(name)
-    meant = json.loads(json.dumps(recipe.to_dict(whole=True)))
-    found = {}
-    for part, section in (("data", recipe.data), ("model", recipe.model), ("train", recipe.train)):
-        # fields that came after the run was kept had their defaults in it
-        missing = {field.name: field.default for field in fields(section) if field.name not in ran[part]}
-        for key, value in json.loads(json.dumps({**ran[part], **missing})).items():
-            said = meant[part].get(key)
-            if f"{part}.{key}" not in TOLD and value != said:
-                found[f"{part}.{key}"] = value, said
-    return found
+    sections = {"data": recipe.data, "model": recipe.model, "train": recipe.train}
+    every = {part: {field.name: field.default for field in fields(section)} | dict(ran[part]) for part, section in sections.items()}
+    return {f"{part}.{key}": value for part, some in json.loads(json.dumps(every)).items() for key, value in some.items()}
 
 
 def collect(folders: list[Path]) -> int:

@@ -70,6 +70,7 @@ def exists(named: str) -> bool:
         "command": lambda: what.split()[:1] == ["vix"] and what.split()[1] in COMMANDS,
         "figure": lambda: what in FIGURES,
         "page": lambda: (RESULTS / what).resolve().exists(),
+        "tool": lambda: (RESULTS.parents[1] / "tools" / f"{what}.py").exists(),
     }
     return found[kind]()
 
@@ -79,6 +80,26 @@ def test_everything_a_document_names_is_here_or_says_why_not(document: Document)
         assert named.here or named.differs, named.what
         for here in named.here:
             assert exists(here), f"{named.what}: {here}"
+
+
+def test_every_numbered_table_and_figure_is_an_exhibit_or_named(document: Document) -> None:
+    shown = [name for named in document.names for name in named.shows]
+    known = {exhibit.name for exhibit in document.exhibits} | set(shown)
+    last = {"table": document.tables, "figure": document.figures}
+    assert {f"{what} {n}" for what, count in last.items() for n in range(1, count + 1)} <= known
+    assert len(set(shown)) == len(shown)
+    assert not set(shown) & {exhibit.name for exhibit in document.exhibits}
+
+
+def test_everything_named_is_on_the_page_of_coverage(document: Document) -> None:
+    _, _, rest = (RESULTS / "coverage.md").read_text().partition(f'## "{document.title}"\n')
+    section = rest.partition("\n## ")[0]
+    for exhibit in document.exhibits:
+        assert f"| {exhibit.name} | {exhibit.about} |" in section
+    for name in document.names:
+        assert f"| {name.what} | {name.where} |" in section
+        assert name.differs in section
+    assert section.count("\n| ") == len(document.exhibits) + len(document.names) + 1 + len({name.kind for name in document.names})
 
 
 def test_what_is_not_here_is_found_out() -> None:

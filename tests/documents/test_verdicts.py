@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from tests.training.test_loop import tiny
 from vixformer.cli import main
 from vixformer.documents import DOCUMENTS
 from vixformer.documents.base import Claim, Column, Document, Exhibit
-from vixformer.documents.verdicts import paired_rows, verdicts
+from vixformer.documents.verdicts import claim_effect, counted_rows, judge_claims, paired_rows, verdicts
 from vixformer.recipes import RECIPES
+from vixformer.results.evidence import Effect
 
 EXACT, FIRST, LAST = "hybrid/mnist/all-standard", "hybrid/mnist/first-relu-{}", "hybrid/mnist/last-relu-{}"
 
@@ -31,6 +33,33 @@ def test_against_one_exact_row_whatever_ran_counts() -> None:
     (claim,) = claims_of("on MNIST Performers everywhere match exact attention")
     runs = dict.fromkeys(["hybrid/mnist/all-relu-16", "hybrid/mnist/all-softmax-64", EXACT])
     assert paired_rows(claim, runs) == (["hybrid/mnist/all-relu-16", "hybrid/mnist/all-softmax-64"], [EXACT])
+
+
+def test_rows_count_where_the_other_side_has_one_in_their_folder() -> None:
+    (claim,) = (claim for claim in DOCUMENTS["fast-attention"].claims if claim.text == "on CIFAR-10 ViT beats Performers")
+    vit, relu, wide = "fast-attention/exp1/vit", "fast-attention/exp1/performer-relu", "fast-attention/exp4/performer-relu"
+    assert paired_rows(claim, dict.fromkeys([vit, relu, wide])) == ([vit], [relu])
+
+
+def test_rows_that_lack_a_repetition_do_not_shift_its_mean() -> None:
+    (claim,) = claims_of("on MNIST Performers everywhere match exact attention")
+    low, high, exact = "hybrid/mnist/all-relu-16", "hybrid/mnist/all-softmax-64", {seed: 95.0 + 0.1 * seed for seed in range(3)}
+    runs = {low: {0: 90.0, 1: 90.2}, high: {0: 98.0, 1: 98.1, 2: 98.2}, EXACT: exact}
+    found = claim_effect(claim, {"top-1": runs}, {})
+    assert found is not None
+    assert (found.mean, found.count) == (pytest.approx(-0.975), 2)
+    assert counted_rows(claim, runs) == ([low, high], [EXACT])
+    assert counted_rows(claim, {**runs, low: {2: 90.0}}) == ([high], [EXACT])
+
+
+def test_claims_without_an_interval_over_seeds_are_open_and_do_not_count_in_the_family() -> None:
+    document = DOCUMENTS["hybrid"]
+    claim = document.claims[0]
+    clear, single = Effect(1.0, 0.3, math.inf, 9, "paired"), Effect(5.0, 0.1, math.inf, 1, "test images")
+    alone, *rest = judge_claims(document, [(claim, clear), *[(claim, single)] * 100, (claim, None)])
+    assert alone.judged.verdict == "shown"
+    assert {found.judged.verdict for found in rest} == {"open"}
+    assert judge_claims(document, [(claim, clear)] * 100)[0].judged.verdict == "open"  # as one of a hundred it is not
 
 
 def test_a_verdict_needs_both_sides_and_names_its_method() -> None:

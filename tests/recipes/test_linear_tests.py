@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,6 +46,25 @@ def test_deterministic_variants_are_causal_too(kernel: str) -> None:
     before, after = (list(model.run(x))[-1][0][:, :8] for x in (images, other))
     assert torch.allclose(before, after, atol=1e-5)
     assert not torch.allclose(list(plain.run(images))[-1][0][:, :8], list(plain.run(other))[-1][0][:, :8], atol=1e-3)
+
+
+@pytest.mark.parametrize("data", ["mnist", "cifar10"])
+def test_rows_from_a_checkpoint_have_a_control_with_equal_epochs_in_all(data: str) -> None:
+    for name in ("linformer", "performer-softmax-16", "performer-relu-16"):
+        scratch, child, control = (load_recipe(f"linear-tests/{data}/{name}{end}") for end in ("", "-from-checkpoint", "-equal-epochs"))
+        parent = load_recipe(child.train.weights or "")
+        assert control.train.epochs == child.train.epochs + parent.train.epochs
+        assert control.model == scratch.model == child.model
+        assert replace(control.train, epochs=scratch.train.epochs) == scratch.train
+
+
+def test_independent_features_differ_in_their_directions_alone() -> None:
+    for data in ("mnist", "cifar10"):
+        alone, orthogonal = (load_recipe(f"linear-tests/{data}/performer-softmax-16{end}") for end in ("-independent", ""))
+        assert replace(alone, model=orthogonal.model) == orthogonal
+    rows = [built(f"mnist/performer-softmax-16{end}").blocks[0].attn.core.projection for end in ("", "-independent")]
+    off = [(m @ m.t() - torch.diag((m @ m.t()).diagonal())).abs().max().item() for m in rows]
+    assert off[0] < 1e-3 < 1 < off[1]
 
 
 def test_a_resnet_alone_and_in_front_of_a_performer() -> None:

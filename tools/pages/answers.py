@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tools.pages.blocks import Block, best_for, by_repetition
+from tools.pages.blocks import Block, Repetition, comparable, repetition
 from tools.pages.tables import MEMORY, TIMES
 from tools.runs import Kept
 from tools.timings import NAIVE, effect_of
-from vixformer.documents.base import Claim, Document, Measure, is_cost
-from vixformer.documents.verdicts import Found, paired_rows
-from vixformer.results.evidence import Effect, averaged, effect, judge
-from vixformer.results.runs import Repetition
+from vixformer.documents.base import Claim, Document, Measure
+from vixformer.documents.verdicts import Found, claim_effect, counted_rows, decidable, judge_claims, paired_rows
+from vixformer.results.evidence import Effect, averaged, effect
 
 FIRST = 0.2
 """The share of the epochs that are "the first epochs": ten of fifty."""
@@ -29,35 +28,56 @@ class Answer:
     """From what: which runs, or which timing."""
     decided: bool
     """False where nothing was measured."""
+    block: Block | None = None
+    """The runs, of a claim about accuracy."""
+    rows: tuple[str, ...] = ()
+    """Recipes that were compared, of both sides."""
+
+
+@dataclass(frozen=True)
+class _Measured:
+    effect: Effect | None
+    told: str
+    block: Block | None = None
+    rows: tuple[str, ...] = ()
 
 
 @cache
 def answers(document: Document) -> list[Answer]:
     """All claims judged as one family, so that what one says does not depend on which others are looked at."""
-    effects = [_effect(claim) for claim in document.claims]
-    limits = [math.log1p(document.margin(c)) if is_cost(c.measure) else document.margin(c) for c in document.claims]
-    judged = judge([(found, claim.says, limit) for (found, _), claim, limit in zip(effects, document.claims, limits, strict=True)])
-    return [
-        Answer(
-            Found(claim, document.effect(claim), document.agrees(claim), document.margin(claim), found, verdict), told, found is not None
-        )
-        for claim, (found, told), verdict in zip(document.claims, effects, judged, strict=True)
-    ]
+    measured = [_measured(claim) for claim in document.claims]
+    found = judge_claims(document, [(claim, some.effect) for claim, some in zip(document.claims, measured, strict=True)])
+    return [Answer(one, m.told, m.effect is not None, m.block, m.rows) for one, m in zip(found, measured, strict=True)]
 
 
-def _effect(claim: Claim) -> tuple[Effect | None, str]:
+def _measured(claim: Claim) -> _Measured:
     if claim.measure in ("step", "inference"):
-        return _timed(claim)
+        return _Measured(*_timed(claim))
     if claim.measure == "memory":
-        return _memory(claim)
-    for block in best_for(*claim.sides()):
-        values = {name: found for name, runs in block.runs.items() if (found := _values(runs, claim.measure))}
-        one, other = paired_rows(claim, values)
-        sides = [averaged((key, value) for name in names for key, value in values[name].items()) for names in (one, other)]
-        found = effect(*sides, images=block.budget.tested)
-        if found is not None:
-            return found, _told(claim, block, len(one) + len(other))
-    return None, "not run"
+        return _Measured(*_memory(claim))
+    one, other = claim.sides()
+    made = [_of_block(claim, block) for block in comparable([*one, *other], with_parents=claim.epochs == "all")]
+    return max((some for some in made if some.effect is not None), key=_rank, default=_Measured(None, "not run"))
+
+
+def _rank(measured: _Measured) -> tuple[bool, bool, int, int]:
+    """Whether it has an interval over seeds, then whether its recipes are those of today, then what it cost: never what it says."""
+    assert measured.block is not None
+    budget = measured.block.budget
+    return decidable(measured.effect), measured.block.today, budget.epochs * budget.images, len(measured.rows)
+
+
+def _of_block(claim: Claim, block: Block) -> _Measured:
+    values = {name: found for name, runs in block.runs.items() if (found := _values(runs, claim.measure))}
+    one, other = counted_rows(claim, values)
+    rows = (*one, *other)
+    if not one or not other:
+        return _Measured(None, "not run")
+    counted = Block(
+        block.budget, all(not run.differs for name in rows for run in block.runs[name]), {name: block.runs[name] for name in rows}
+    )
+    found = claim_effect(claim, {claim.measure: values}, dict.fromkeys(rows, block.budget.tested))
+    return _Measured(found, _told(claim, counted, len(rows)), counted, rows)
 
 
 def _told(claim: Claim, block: Block, rows: int) -> str:
@@ -80,7 +100,7 @@ def _values(runs: Sequence[Kept], measure: Measure) -> dict[Repetition, float]:
             return statistics.fmean(early) if early else None
         return run.summary["test_top1"]
 
-    return by_repetition(runs, of)
+    return {repetition(run): value for run in runs if (value := of(run)) is not None}
 
 
 def _timed(claim: Claim) -> tuple[Effect | None, str]:
@@ -105,6 +125,6 @@ def _memory(claim: Claim) -> tuple[Effect | None, str]:
     names = [[name + NAIVE if name + NAIVE in MEMORY else name for name in side] for side in (one, other)]
     if any(MEMORY[a]["batch"] != MEMORY[b]["batch"] for a, b in zip(*names, strict=False)):
         return None, "measured in batches of different sizes"
-    a, b = (averaged((i, math.log(mb)) for name in side for i, mb in enumerate(MEMORY[name]["train_mb"])) for side in names)
-    told = f"{len(a)} peaks of training steps, batches of {_batches(MEMORY, names[0])}, exact attention without a fused kernel"
-    return effect(a, b), told + _some(claim, len(one) + len(other))
+    sides = [averaged((i, math.log(mb)) for name in side for i, mb in enumerate(MEMORY[name]["train_mb"])) for side in names]
+    told = f"{len(sides[0])} peaks of training steps, batches of {_batches(MEMORY, names[0])}, exact attention without a fused kernel"
+    return effect(sides[0], sides[1]), told + _some(claim, len(one) + len(other))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from tools.pages.tables import SETS
-from tools.runs import Kept
-from vixformer.config import recipe_from_dict
-from vixformer.results.evidence import Effect, averaged, effect
+from tools.pages.tables import EVERY
+from tools.runs import CUT, Kept, changed, stated_in
+from vixformer import load_recipe
+from vixformer.results.evidence import Effect, effect
 from vixformer.results.groups import counted
-from vixformer.results.runs import Repetition, repetition
 
-SCALED = {"train.warmup", "train.step_every", "train.restart_every"}
-"""What a smaller budget shortens, too: no other version of the recipe."""
+Repetition = tuple[int, int]
+"""Seed and fold."""
 
 
 @dataclass(frozen=True, order=True)
@@ -21,9 +20,12 @@ class Budget:
     epochs: int
     images: int
     tested: int
+    side: int = 0
+    """Pixels; 0: as the images are."""
 
     def __str__(self) -> str:
-        return f"{counted(self.epochs, 'epoch')} on {self.images:,} images"
+        size = f" of {self.side} x {self.side} pixels" if self.side else ""
+        return f"{counted(self.epochs, 'epoch')} on {self.images:,} images{size}"
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Block:
         return min(map(len, self.runs.values()))
 
     def values(self, name: str, key: str = "test_top1") -> dict[Repetition, float]:
-        return by_repetition(self.runs.get(name, []), lambda run: run.summary.get(key))
+        return {repetition(run): run.summary[key] for run in self.runs.get(name, []) if run.summary.get(key) is not None}
 
     def apart(self, name: str, base: str) -> Effect | None:
         if name == base or name not in self.runs or base not in self.runs:
@@ -49,10 +51,9 @@ class Block:
         return effect(self.values(name), self.values(base), self.budget.tested)
 
 
-def by_repetition(runs: Iterable[Kept], value: Callable[[Kept], float | None]) -> dict[Repetition, float]:
-    """The mean of each seed and split, whose folds are one repetition."""
-    known = [(repetition(recipe_from_dict(run.recipe, "a kept run")), found) for run in runs if (found := value(run)) is not None]
-    return averaged(known)
+def repetition(run: Kept) -> Repetition:
+    data = run.recipe["data"]
+    return run.summary["seed"], data.get("fold", 0) if data.get("folds") else 0
 
 
 def blocks(names: Iterable[str]) -> list[Block]:
@@ -60,12 +61,14 @@ def blocks(names: Iterable[str]) -> list[Block]:
     names = list(names)
     found: dict[tuple[Budget, bool, int], dict[str, list[Kept]]] = {}
     for name in names:
-        for runs in SETS.get(name, []):
-            budget, today = _budget(runs[0]), SCALED.issuperset(runs[0].differs)
-            rank = 0
-            while name in found.setdefault((budget, today, rank), {}):
-                rank += 1
-            found[budget, today, rank][name] = runs
+        versions: dict[tuple[Budget, bool, str], list[Kept]] = {}
+        for run in EVERY.get(name, []):
+            version = repr(sorted(changed(run.recipe, name).items()))
+            versions.setdefault((_budget(run), not run.differs, version), []).append(run)
+        ranks: dict[tuple[Budget, bool], int] = {}
+        for (budget, today, _), runs in sorted(versions.items(), key=lambda item: -len(item[1])):
+            rank = ranks[budget, today] = ranks.get((budget, today), -1) + 1
+            found.setdefault((budget, today, rank), {})[name] = runs
     made = [Block(budget, today, runs) for (budget, today, _), runs in found.items()]
     return sorted(made, key=lambda b: (b.today and len(b.runs) > 1, len(b.runs) == len(names), _size(b), len(b.runs)), reverse=True)
 
@@ -75,10 +78,58 @@ def _size(block: Block) -> int:
 
 
 def _budget(run: Kept) -> Budget:
-    return Budget(run.recipe["train"]["epochs"], run.summary["train_images"], run.summary["test_images"])
+    side = run.recipe["data"].get("resize") or 0
+    return Budget(run.recipe["train"]["epochs"], run.summary["train_images"], run.summary["test_images"], side)
 
 
-def best_for(one: Sequence[str], other: Sequence[str]) -> list[Block]:
-    """Blocks with runs of both sides, those first that can decide something."""
-    both = [b for b in blocks([*one, *other]) if any(n in b.runs for n in one) and any(n in b.runs for n in other)]
-    return sorted(both, key=lambda b: (b.today, b.seeds > 1, _size(b)), reverse=True)
+Version = tuple[Budget, tuple[tuple[str, str], ...]]
+"""Of a run: its budget, and what else is not as its recipe says."""
+BY_ROW = "model.attention"
+"""What sets rows apart, so its versions cannot be equal in all of them."""
+
+
+def comparable(names: Iterable[str], with_parents: bool = False) -> list[Block]:
+    """Runs that may be compared: a block for each version, of the runs that have the same budget and, in each field that some run has
+    changed, the same value. `with_parents` adds the epochs of the run that a run started from."""
+    runs = {name: [(run, _version(name, run, with_parents)) for run in EVERY.get(name, [])] for name in names}
+    versions = dict.fromkeys(version for some in runs.values() for _, version in some)
+    made = []
+    for version in versions:
+        among = {name: [run for run, other in some if _is_of(name, run, other, version)] for name, some in runs.items()}
+        among = {name: some for name, some in among.items() if some}
+        made.append(Block(version[0], all(not run.differs for some in among.values() for run in some), among))
+    return made
+
+
+def _version(name: str, run: Kept, with_parents: bool) -> Version:
+    budget = _budget(run)
+    if with_parents:
+        budget = replace(budget, epochs=budget.epochs + _parents_epochs(name, run))
+    fields = {field: repr(was) for field, (was, _) in changed(run.recipe, name).items() if field not in FREE}
+    return budget, tuple(sorted(fields.items()))
+
+
+FREE = CUT - {"train.batch_size", "train.precision"} | {BY_ROW}
+"""What a budget says, or follows from it."""
+
+
+def _is_of(name: str, run: Kept, own: Version, version: Version) -> bool:
+    fields = dict(version[1])
+    if own[0] != version[0] or not set(dict(own[1])) <= set(fields):
+        return False
+    values = stated_in(run.recipe, name) if fields else {}
+    return all(repr(values.get(field)) == value for field, value in fields.items())
+
+
+def _parents_epochs(name: str, run: Kept) -> int:
+    """Of the kept run of its parent with the same repetition, budget and changes."""
+    parent = load_recipe(name).train.weights
+    if parent not in EVERY:
+        return 0
+    budget = _budget(run)
+    found = {
+        other.recipe["train"]["epochs"]
+        for other in EVERY[parent]
+        if repetition(other) == repetition(run) and replace(_budget(other), epochs=budget.epochs) == budget and other.differs == run.differs
+    }
+    return found.pop() if len(found) == 1 else 0

@@ -12,18 +12,18 @@ from vixformer.measure.machine import in_words
 from vixformer.results.runs import column
 from vixformer.results.schema import AVERAGES
 
-SETS = kept_sets()
-"""By recipe, sets of runs that are alike but for seed, split and fold."""
+_SETS = kept_sets()
+EVERY = {name: [run for runs in sets for run in runs] for name, sets in _SETS.items()}
+"""Runs of all budgets and versions of a recipe; who compares them has to keep these apart."""
+RUNS = {name: sets[0] for name, sets in _SETS.items()}
 TIMES = kept_timings()
 MEMORY = kept_memory()
 REPORTED = {name: row for document in DOCUMENTS.values() for name, row in document.printed.items()}
 """By recipe, in the documents' order."""
 for _name in REPORTED:  # rows that a document prints twice
     _same = f"fast-attention/exp1/{_name.rpartition('/')[2]}"
-    if _name not in SETS and _name.startswith("fast-attention/") and _same in SETS and load_recipe(_name) == load_recipe(_same):
-        SETS[_name] = SETS[_same]
-RUNS = {name: sets[0] for name, sets in SETS.items()}
-"""Of each recipe the set that comes first."""
+    if _name not in RUNS and _name.startswith("fast-attention/") and _same in RUNS and load_recipe(_name) == load_recipe(_same):
+        RUNS[_name], EVERY[_name] = RUNS[_same], EVERY[_same]
 
 Cell = Callable[[str], str]
 """Of a recipe's name."""
@@ -107,13 +107,18 @@ def settings(found: Mapping[str, Sequence[Kept]]) -> str:
     return ", ".join(facts) + _changes(found)
 
 
+TOLD = {"train.epochs", "train.batch_size", "train.precision", "train.track_test", "train.measure", "data.fraction", "data.test_fraction"}
+"""What the first sentence of a table says."""
+
+
 def _changes(found: Mapping[str, Sequence[Kept]]) -> str:
     """What else was not as the recipes say, and in which rows where it is not in all."""
     where: dict[str, dict[str, None]] = {}
     for name, runs in found.items():
         for run in runs:
-            for field, (ran, said) in changed(run.recipe, name).items():
-                where.setdefault(f"`{field}` {_word(ran)} instead of {_word(said)}", {})[name.rpartition("/")[2]] = None
+            for key, (was, now) in changed(run.recipe, name).items():
+                if key not in TOLD:
+                    where.setdefault(f"`{key}` {_word(was)} instead of {_word(now)}", {})[name.rpartition("/")[2]] = None
     some = {change: "" if len(names) == len(found) else f" (in {', '.join(f'`{n}`' for n in names)})" for change, names in where.items()}
     return f" Not as the recipes are today: {', '.join(change + names for change, names in some.items())}." if some else ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from functools import cached_property
 from importlib.resources import files
@@ -17,6 +17,8 @@ from vixformer.results.evidence import Says, margin
 
 Measure = Literal["top-1", "first epochs", "train top-1", "step", "inference", "memory", "parameters"]
 """What a claim is about: percentage points for accuracy, ratios for costs."""
+Kind = Literal["system", "data", "setting", "measure", "exhibit", "experiment", "outlook"]
+"""Of what a document names, in the order of the page of coverage."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class Claim:
     """The document's own effect, where its tables do not hold it."""
     column: str | None = None
     """Of its tables, where it is not the document's usual one."""
+    epochs: Literal["own", "all"] = "own"
+    """Which epochs must be equal on both sides: those of the run, or also those of the run whose weights it started from."""
     note: str = ""
     """Where the document contradicts itself, or what the reader has to know."""
 
@@ -84,9 +88,16 @@ class Named:
     what: str
     where: str
     here: tuple[str, ...]
-    """`recipe NAME`, `option SECTION.FIELD`, `word EXPRESSION`, `model NAME`, `data NAME`, `command vix ...`, `figure NAME`, `page FILE`:
-    each is checked to exist. Empty: it is not here, and `differs` says why."""
+    """`recipe NAME`, `option SECTION.FIELD`, `word EXPRESSION`, `model NAME`, `data NAME`, `command vix ...`, `figure NAME`, `page FILE`,
+    `tool NAME`: each is checked to exist. Empty: it is not here, and `differs` says why."""
     differs: str = ""
+    kind: Kind = "system"
+    shows: tuple[str, ...] = ()
+    """Numbered tables and figures of the document that are no exhibits, such as "figure 1"."""
+
+
+def named(kind: Kind, *names: Named) -> tuple[Named, ...]:
+    return tuple(replace(name, kind=kind) for name in names)
 
 
 @dataclass(frozen=True)
@@ -100,6 +111,11 @@ class Document:
     exhibits: tuple[Exhibit, ...]
     claims: tuple[Claim, ...]
     names: tuple[Named, ...]
+    tables: int = 0
+    """The number of its last numbered table."""
+    figures: int = 0
+    note: str = ""
+    """What the reader of its claims has to know."""
 
     @cached_property
     def printed(self) -> dict[str, dict[str, str]]:
@@ -155,6 +171,8 @@ class Document:
 
 COST_MARGIN = 0.05
 """Of ratios of times and memory."""
+FUSED = "Its exact attention keeps all scores in memory, ours does not."
+"""Of claims about memory."""
 
 
 def is_cost(measure: Measure) -> bool:

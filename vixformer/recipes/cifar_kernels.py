@@ -13,9 +13,9 @@ kernels divide by the square root of the head width and have an epsilon of 1e-6 
 Its ViT is the one of its formulas and Algorithm 1: ReLU between the layers of an MLP, a norm after each sum, and another before the head.
 ReLU features are those of the text, ReLU(Wx + b); its pseudocode has no b. ELU has its alpha in convolutions, embedding and kernel. ELU and
 GELU features are shifted above zero, where its formulas are not: `raw=true` in the kernel is its reading, which may explain its NaNs
-(`python -m tools.stability`); `ftheta-raw` is f-theta without the softplus. Its text lists weight decay for f-theta without a number, so
-1e-4, on all weights, those of the kernel too; AdamW's is on all weights, as torch's is. `relu-weighted` and `relu-focal` are its
-suggestion for cats and dogs.
+(`python -m tools.stability`); `ftheta-raw` is f-theta without the softplus, `ftheta-twin` has as many ReLU features, which are not learned:
+its price is the difference in time. Its text lists weight decay for f-theta without a number, so 1e-4, on all weights, those of the kernel
+too; AdamW's is on all weights, as torch's is. `relu-weighted` and `relu-focal` are its suggestion for cats and dogs.
 
 Over one token kernels do nothing, so `cifar-kernels-grid/*` has the 16 x 16 places of the convolutions' map as tokens, averaged before the
 head. All seven have one network, optimizer and schedule, so that they differ in attention alone: those of ReLU's earlier run, from which
@@ -87,6 +87,7 @@ RECIPES: dict[str, tuple[Any, Train]] = {
     "ftheta-mixture": (replace(ONE, attention=MIXTURE), ADAM),
     "ftheta": (replace(ONE, attention=kernel("mlp", 512), depth=5, drop_rate=0.5), FTHETA),
     "ftheta-raw": (replace(ONE, attention=kernel("mlp", 512, ", raw=true"), depth=5, drop_rate=0.5), FTHETA),
+    "ftheta-twin": (replace(ONE, attention=kernel("relu", 512), depth=5, drop_rate=0.5), FTHETA),
     "relu-weighted": (RELU, replace(SGD, class_weights=CATS_AND_DOGS)),
     "relu-focal": (RELU, replace(SGD, loss="focal")),
 }

@@ -14,7 +14,9 @@ Keras model, and so here; Keras batches of 128 (MNIST) and 32 (CIFAR) with 20 ep
 "with deterministic casual masks": if its tables are of causal attention, they are of `deterministic-relu-causal` and
 `deterministic-exp-causal`, in which a patch sees itself and those before it. Patches of 6 cut four rows and columns of pixels off an MNIST
 image. Rows "from checkpoint" start from the same network trained with exact attention, `transformer` and `keras-transformer`: `vix
-compare` and `vix train` train that first. `linear-tests-as-printed/*` train on all training images and report the last epoch.
+compare` and `vix train` train that first. They have then seen twice the epochs of rows from scratch, so `-equal-epochs` trains from scratch
+for twice as long. `performer-softmax-16-independent` draws each random feature by itself, because the document says that orthogonal ones
+estimate better. `linear-tests-as-printed/*` train on all training images and report the last epoch.
 
 Its section 6 tells of a ResNet in front of a Performer, better than the ResNet alone, without a figure: `cifar10/resnet-performer` is the
 Keras network with 64 ReLU features behind a small ResNet whose strides multiply to 4, `cifar10/resnet` that ResNet; both average what they
@@ -25,6 +27,7 @@ What they gave here: docs/results/linear-tests.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -53,6 +56,7 @@ PERFORMERS = {
     f"performer-{kernel}-{m}": f"performer(kernel={kernel}, features={m})" for kernel in ("softmax", "relu") for m in (16, 32, 64, 128)
 }
 PERFORMERS |= {f"deterministic-{kernel}": f"performer(kernel={kernel}, features=none)" for kernel in ("relu", "exp")}
+PERFORMERS["performer-softmax-16-independent"] = "performer(kernel=softmax, features=16, scaling=iid)"
 PERFORMERS |= {f"deterministic-{kernel}-causal": f"performer(kernel={kernel}, features=none, causal=true)" for kernel in ("relu", "exp")}
 
 
@@ -63,6 +67,12 @@ def torch_model(data: str, attention: str, weights: str | None = None) -> Recipe
     train = Train(epochs=20 if small else 100, batch_size=32, optimizer="adam", lr=3e-4, weight_decay=0.0, schedule="constant")
     images = Data(name=data, mean=(0.5,), std=(0.5,), resize=None if small else 72)
     return Recipe(data=images, model=model, train=replace(train, weights=weights))
+
+
+def longer(make: Callable[[], Recipe]) -> Recipe:
+    """Command: `vix train linear-tests/mnist/linformer-equal-epochs` (and the others)."""
+    recipe = make()
+    return replace(recipe, train=replace(recipe.train, epochs=2 * recipe.train.epochs))
 
 
 def keras_model(data: str, attention: str, weights: str | None = None) -> Recipe:
@@ -82,12 +92,14 @@ for _data, _rank in (("mnist", 4), ("cifar10", 36), ("cifar100", 36)):
     add(_base + "transformer", partial(torch_model, _data, "softmax"))
     add(_base + "linformer", partial(torch_model, _data, _linformer))
     add(_base + "linformer-from-checkpoint", partial(torch_model, _data, _linformer, _base + "transformer"))
+    add(_base + "linformer-equal-epochs", partial(longer, partial(torch_model, _data, _linformer)))
     add(_base + "keras-transformer", partial(keras_model, _data, "softmax"))
     for _name, _attention in PERFORMERS.items():
         add(_base + _name, partial(keras_model, _data, _attention))
     for _kernel in ("softmax", "relu"):
         _name = f"performer-{_kernel}-16"
         add(f"{_base}{_name}-from-checkpoint", partial(keras_model, _data, PERFORMERS[_name], _base + "keras-transformer"))
+        add(f"{_base}{_name}-equal-epochs", partial(longer, partial(keras_model, _data, PERFORMERS[_name])))
 add("linear-tests/cifar10/resnet-performer", partial(in_keras, "cifar10", replace(RESNET, attention=PERFORMERS["performer-relu-64"])))
 add("linear-tests/cifar10/resnet", partial(in_keras, "cifar10", CNN.Config(stem="resnet", embed_dim=64, patch_size=4)))
 add_as_printed("linear-tests/mnist/*")
