@@ -9,7 +9,7 @@ from tools.pages.answers import Answer, answers
 from tools.pages.blocks import Block, blocks
 from tools.pages.costs import TIMED, counted, peaks, ranges, times, timing
 from tools.pages.figures import FOLDER, Drawing, by_data, drawings, files
-from tools.pages.tables import MEMORY, REPORTED, RUNS, TIMES, Column, either, mean_of, settings, table
+from tools.pages.tables import EVERY, MEMORY, REPORTED, RUNS, TIMES, Column, either, mean_of, settings, table
 from tools.runs import Kept
 from vixformer import list_recipes
 from vixformer.documents.base import Column as Printed
@@ -65,7 +65,7 @@ def _short(found: Sequence[Answer]) -> str:
     against = sum(answer.found.agrees is False for answer in found)
     parts = [f"{counts[verdict]} {verdict}" for verdict in ("shown", "ruled out", "open")]
     told = f"**In short:** of {len(found)} claims, {', '.join(parts)}, {len(found) - len(done)} without runs here."
-    told += f" {against} of them are not what the document's own tables say." if against else ""
+    told += f" {against} of them {'is' if against == 1 else 'are'} not what the document's own tables say." if against else ""
     for verdict in ("shown", "ruled out"):
         named = [a.found.claim.text for a in done if a.found.judged.verdict == verdict]
         told += f" {verdict.capitalize()}: {'; '.join(named)}." if named else ""
@@ -148,7 +148,7 @@ def _ours(names: Sequence[str], base: str | None, block: Block, printed: set[str
     if base is not None:
         column: Column = (f"minus `{base.rpartition('/')[2]}`", lambda name: str(block.apart(name, base) or ""))
         found.insert(1 + keys.index("test_top1"), column)
-    return [*found, ("runs", lambda name: str(len(block.runs[name])) if name in block.runs else "not run")]
+    return [*found, ("runs", lambda name: str(len(block.runs[name])) if name in block.runs else "below" if name in EVERY else "not run")]
 
 
 def _stopped(names: Sequence[str], block: Block) -> bool:

@@ -39,7 +39,7 @@ from vixformer.recipes.registry import add, add_as_printed
 CIFAR = Data(name="cifar10", crop=4, flip=True, folds=5)
 ADAM = Train(
     epochs=100, batch_size=128, optimizer="adam", lr=5e-4, weight_decay=0.0, schedule="step", step_every=5, step_factor=0.5,
-    precision="float16", patience=10, monitor="val_loss",
+    precision="float16", patience=10, monitor="val_loss", track_test=True,
 )  # fmt: skip
 SGD = replace(ADAM, optimizer="sgd", lr=1.7e-3, schedule="cosine")
 

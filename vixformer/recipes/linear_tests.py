@@ -64,7 +64,9 @@ def torch_model(data: str, attention: str, weights: str | None = None) -> Recipe
     """Command: `vix train linear-tests/mnist/transformer` (and the others)."""
     small = data == "mnist"
     model = replace(TORCH, attention=attention, patch_size=7 if small else 6, depth=6 if small else 8)
-    train = Train(epochs=20 if small else 100, batch_size=32, optimizer="adam", lr=3e-4, weight_decay=0.0, schedule="constant")
+    train = Train(
+        epochs=20 if small else 100, batch_size=32, optimizer="adam", lr=3e-4, weight_decay=0.0, schedule="constant", track_test=True
+    )
     images = Data(name=data, mean=(0.5,), std=(0.5,), resize=None if small else 72)
     return Recipe(data=images, model=model, train=replace(train, weights=weights))
 
@@ -83,7 +85,9 @@ def keras_model(data: str, attention: str, weights: str | None = None) -> Recipe
 def in_keras(data: str, model: ViT.Config | CNN.Config, weights: str | None = None) -> Recipe:
     """Command: `vix train linear-tests/cifar10/resnet-performer` (and `resnet`)."""
     batch = 128 if data == "mnist" else 32
-    train = Train(epochs=20, batch_size=batch, optimizer="adamw", lr=1e-3, weight_decay=1e-4, schedule="constant", weights=weights)
+    train = Train(
+        epochs=20, batch_size=batch, optimizer="adamw", lr=1e-3, weight_decay=1e-4, schedule="constant", weights=weights, track_test=True
+    )
     return Recipe(data=Data(name=data), model=model, train=train)
 
 
