@@ -15,6 +15,7 @@ from vixformer.attention.activations import Activation, activation
 from vixformer.attention.base import Shape, shrink
 from vixformer.attention.layout import parse
 from vixformer.conversion.reduce import reduced
+from vixformer.measure.cost import bytes_kept
 
 
 def core(expression: str, head_dim: int = 8) -> Any:
@@ -144,3 +145,12 @@ def test_the_price_of_a_gate_is_a_step_towards_zero() -> None:
 def test_gates_of_features_that_are_not_made_of_one_direction(options: str) -> None:
     with pytest.raises(ValueError, match="gate drops features that are made of one random direction each"):
         parse(f"performer({options}, gate=0.1)")
+
+
+def test_naive_exact_attention_keeps_all_weights_and_computes_the_same() -> None:
+    fused, naive = core("softmax"), core("softmax(naive=true)")
+    q, k, v = heads(600)
+    assert torch.allclose(fused(q, k, v), naive(q, k, v), atol=1e-5)
+    q, k, v = (t.requires_grad_() for t in (q, k, v))
+    kept = [bytes_kept(module, q, k, v) for module in (fused, naive)]
+    assert kept[1] - kept[0] > 0.9 * 4 * 2 * 2 * 600 * 600  # images, heads and float32

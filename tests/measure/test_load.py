@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from benchmarks.page import alone, table_command
-from tools.runs import measure_time
+from tools.timings import measure_time
 from vixformer import load_recipe
 from vixformer.measure import load
 from vixformer.measure.latency import Timing
@@ -153,6 +153,6 @@ def test_nothing_is_published_beside_other_work(
 def test_no_timing_is_kept_beside_other_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("benchmarks.page.waited", lambda _: BUSY)
     with pytest.raises(SystemExit) as stop:
-        measure_time({"quick/exact": load_recipe("quick/exact")}, tmp_path / "times.json", 2, 6)
+        measure_time({"quick/exact": load_recipe("quick/exact")}, tmp_path / "times.json", 2, 6, torch.device("cpu"))
     assert stop.value.code == 2
     assert list(tmp_path.iterdir()) == []

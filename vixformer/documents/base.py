@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from typing import Literal
 
-from vixformer.recipes import list_recipes
+from vixformer.recipes import RECIPES
 from vixformer.registry import unknown
 from vixformer.results.evidence import Says, margin
 
@@ -181,8 +181,13 @@ def is_cost(measure: Measure) -> bool:
 
 def matching(patterns: Iterable[str]) -> list[str]:
     """Recipes, in the order of the patterns and then of the registry."""
-    known = list_recipes()
-    return list(dict.fromkeys(name for pattern in patterns for name in known if fnmatch(name, pattern)))
+    return list(_matching(tuple(patterns), tuple(RECIPES)))
+
+
+@lru_cache(1000)
+def _matching(patterns: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    """Pages ask thousands of times."""
+    return tuple(dict.fromkeys(name for pattern in patterns for name in sorted(known) if fnmatch(name, pattern)))
 
 
 def find(documents: Mapping[str, Document], name: str) -> Document:
