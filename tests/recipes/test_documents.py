@@ -50,6 +50,13 @@ def test_spaces_vary_alpha_everywhere() -> None:
         assert "alpha=0.5" in model.attention
 
 
+def test_adamw_of_a_space_is_that_of_its_recipe() -> None:
+    printed = load_recipe("cifar-kernels/elu-4").train
+    found = {name: d.values[0] for name, d in space("elu-wider").variables(1).items() if isinstance(d, Choice)} | {"optimizer": "adamw"}
+    train = space("elu-wider").applied(load_recipe("cifar-kernels/elu-1"), found).train
+    assert (train.optimizer, train.weight_decay, train.decays) == (printed.optimizer, printed.weight_decay, printed.decays)
+
+
 def test_the_space_of_relu_is_that_of_its_text() -> None:
     varied = space("relu").variables(4)
     assert varied["features"] == Range(128, 512)
