@@ -200,9 +200,9 @@ def _memory(document: Document) -> list[str]:
     return [
         "## Memory",
         f"Peak memory of a training step above what the process had loaded, batches of {either(batches)}, the median of three. The "
-        "documents' exact attention keeps all its weights for backward (`softmax(naive=true)`); ours is fused and does not, so that memory "
-        "no longer tells exact attention from linear attention.",
-        *(f"![Memory of exact attention, naive and fused, and of others](figures/{name})" for name in drawn),
+        "documents' exact attention keeps all its weights for backward (`softmax(naive=true)`). Ours is fused and does not, so that its "
+        "memory is close to that of linear attention; on a CPU it is not fused where weights are dropped in training (`drop`).",
+        *(f"![Memory of exact attention, naive and as it runs here, and of others](figures/{name})" for name in drawn),
     ]
 
 

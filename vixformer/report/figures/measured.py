@@ -40,7 +40,7 @@ def memory_bars(rows: Sequence[dict[str, Any]]) -> Figure | None:
         y=alt.Y("model:N", sort=None, title=None, axis=alt.Axis(labelLimit=320)), yOffset=alt.YOffset("kind:N", sort=kinds),
         color=alt.Color("kind:N", title=None, sort=kinds), tooltip=["model:N", "kind:N", alt.Tooltip("memory:Q", format=".0f")],
     )  # fmt: skip
-    says = "Exact attention with all its weights in memory, exact attention by a fused kernel, and the others."
+    says = "Exact attention with all its weights in memory, exact attention as it runs here, and the others."
     return Figure("memory", "Memory of exact attention and others", sized(chart, 22 * len(rows)), says)
 
 
