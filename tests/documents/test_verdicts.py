@@ -101,7 +101,7 @@ def test_the_command_puts_printed_figures_beside_ours(
     page = (tmp_path / "tiny-table-1.md").read_text()
     assert "| tiny/fourier | 77.30 |" in page
     assert "open: exact attention beats Fourier (here " in page  # one seed decides nothing
-    assert ", printed +6.80; margin 3.40)" in page
+    assert ", printed +6.80; margin 3.40)." in page
     with pytest.raises(SystemExit):
         main(["reproduce", "tiny"])
     assert "which table or figure of tiny? Add one of: --table 1" in capsys.readouterr().err

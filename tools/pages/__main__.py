@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.page import put
-from tools.pages import cifar_kernels, convert, coverage, fast_attention, figures, hybrid, lens, linear_tests, xformers
+from tools.pages import cifar_kernels, claims, convert, coverage, fast_attention, figures, hybrid, lens, linear_tests, xformers
 from tools.runs import RESULTS
 from vixformer.documents import DOCUMENTS
 
@@ -17,6 +17,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "xformers": xformers.page,
     "convert": convert.page,
     "lens": lens.page,
+    "claims": claims.page,
     "coverage": coverage.page,
 }
 

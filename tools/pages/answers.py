@@ -11,12 +11,13 @@ from typing import Any
 
 from tools.pages.blocks import Block, Repetition, comparable, repetition
 from tools.pages.tables import MEMORY, TIMES
-from tools.runs import Kept
+from tools.runs import CUT, Kept, changed
 from tools.timings import NAIVE, effect_of
 from vixformer.documents.base import Claim, Document, Measure
 from vixformer.documents.verdicts import Found, claim_effect, counted_rows, decidable, judge_claims, paired_rows
 from vixformer.results.evidence import Effect, averaged, effect
 
+MOST_CHANGES = 3
 FIRST = 0.2
 """The share of the epochs that are "the first epochs": ten of fifty."""
 
@@ -82,7 +83,19 @@ def _of_block(claim: Claim, block: Block) -> _Measured:
 
 def _told(claim: Claim, block: Block, rows: int) -> str:
     seeds = "1 seed" if block.seeds == 1 else f"{block.seeds} seeds"
-    return f"{block.budget}, {seeds}{_some(claim, rows)}{'' if block.today else ', recipes before their last change'}"
+    return f"{block.budget}, {seeds}{_some(claim, rows)}{_changes(block)}"
+
+
+def _changes(block: Block) -> str:
+    """What is not as the recipes say; where that is much, they have changed since."""
+    found = {f"{field} {was}": None for name, runs in block.runs.items() for field, was in _of_today(name, runs)}
+    if len(found) > MOST_CHANGES:
+        return ", recipes before their last change"
+    return f", with {', '.join(f'`{change}`' for change in found)}" if found else ""
+
+
+def _of_today(name: str, runs: Sequence[Kept]) -> list[tuple[str, object]]:
+    return [(field, was) for run in runs for field, (was, _) in changed(run.recipe, name).items() if field not in CUT]
 
 
 def _some(claim: Claim, rows: int) -> str:

@@ -11,8 +11,8 @@ from vixformer import load_recipe
 from vixformer.results.evidence import Effect, effect
 from vixformer.results.groups import counted
 
-Repetition = tuple[int, int]
-"""Seed and fold."""
+Repetition = tuple[int, int, int]
+"""Seed, seed of the split, and fold."""
 
 
 @dataclass(frozen=True, order=True)
@@ -53,7 +53,7 @@ class Block:
 
 def repetition(run: Kept) -> Repetition:
     data = run.recipe["data"]
-    return run.summary["seed"], data.get("fold", 0) if data.get("folds") else 0
+    return run.summary["seed"], data.get("split_seed", 0), data.get("fold", 0) if data.get("folds") else 0
 
 
 def blocks(names: Iterable[str]) -> list[Block]:
@@ -85,7 +85,8 @@ def _budget(run: Kept) -> Budget:
 Version = tuple[Budget, tuple[tuple[str, str], ...]]
 """Of a run: its budget, and what else is not as its recipe says."""
 BY_ROW = "model.attention"
-"""What sets rows apart, so its versions cannot be equal in all of them."""
+"""What sets rows apart, so that it cannot be equal in all of them. It counts where nothing else is changed: such a run is another row, and
+none of an earlier version of its recipe."""
 
 
 def comparable(names: Iterable[str], with_parents: bool = False) -> list[Block]:
@@ -106,10 +107,12 @@ def _version(name: str, run: Kept, with_parents: bool) -> Version:
     if with_parents:
         budget = replace(budget, epochs=budget.epochs + _parents_epochs(name, run))
     fields = {field: repr(was) for field, (was, _) in changed(run.recipe, name).items() if field not in FREE}
+    if set(fields) - CUT != {BY_ROW}:
+        fields.pop(BY_ROW, None)
     return budget, tuple(sorted(fields.items()))
 
 
-FREE = CUT - {"train.batch_size", "train.precision"} | {BY_ROW}
+FREE = CUT - {"train.batch_size", "train.precision"}
 """What a budget says, or follows from it."""
 
 

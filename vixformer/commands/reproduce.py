@@ -56,10 +56,11 @@ def reproduce(args: Sequence[str]) -> None:
 
 def _list(documents: Sequence[Document]) -> None:
     from vixformer.documents.reproduce import hours
+    from vixformer.measure.load import watched
     from vixformer.terminal import Steps
 
     rows = []
-    with Steps() as steps:
+    with Steps() as steps, watched() as timing:
         many = [(document, exhibit) for document in documents for exhibit in document.exhibits]
         for i, (document, exhibit) in enumerate(many, 1):
             recipes = exhibit.recipes()
@@ -70,6 +71,8 @@ def _list(documents: Sequence[Document]) -> None:
     table(("document", "exhibit", "what it shows", "rows", "hours"), rows)
     say("Hours: one seed at the document's own number of images and epochs on this machine, estimated from a few training steps with exact")
     say('attention and the multiply-adds of every row. "vix reproduce hybrid --table 2 --budget 2h --seeds 3" runs what fits.')
+    if told := timing.told():
+        say(told)
 
 
 def _run(document: Document, exhibit: Exhibit, options: Options, args: list[str]) -> None:
@@ -123,21 +126,26 @@ def _table(exhibit: Exhibit, rows: Sequence[Any]) -> tuple[list[str], list[list[
 
 
 def _notes(exhibit: Exhibit, found: Comparison) -> list[str]:
+    from vixformer.results.groups import counted
+
     notes = ["Test top-1 here is measured at the epoch chosen on validation; printed accuracies are as the document defines them."]
     if exhibit.base is not None:
         notes.append(f"The difference is to {exhibit.base}, with its 95 % interval: paired by seed where runs share seeds.")
     if found.cut is not None:
         share = "all" if found.cut.fraction == 1 else f"{found.cut.fraction:.1%}"
-        notes.append(f"The budget gave every row {found.cut.epochs} epochs on {share} of the training images.")
+        notes.append(f"The budget gave every row {counted(found.cut.epochs, 'epoch')} on {share} of the training images.")
     if found.not_run:
         notes.append(f"Not run: {'; '.join(found.not_run)}.")
     return notes
 
 
 def _claims(found: Sequence[Any]) -> list[str]:
+    from vixformer.documents.verdicts import decidable
+
     lines = []
     for one in found:
-        printed = "" if one.printed is None else f", printed {one.printed:+.2f}"
-        method = "" if one.effect is None else f", {one.effect.method}"
-        lines.append(f"{one.judged.verdict}: {one.claim.text} (here {one}{method}{printed}; margin {one.margin:.2f})")
+        printed = f", printed {one.told_printed}" if one.told_printed else ""
+        method = f", {one.effect.method}" if decidable(one.effect) else ""
+        note = f" {one.claim.note}" if one.claim.note else ""
+        lines.append(f"{one.judged.verdict}: {one.claim.text} (here {one}{method}{printed}; margin {one.told_margin}).{note}")
     return lines

@@ -171,7 +171,7 @@ class Document:
 
 COST_MARGIN = 0.05
 """Of ratios of times and memory."""
-FUSED = "Its exact attention keeps all scores in memory, ours does not."
+FUSED = "Beside exact attention that keeps all scores in memory, as the document's does; ours is fused and keeps none."
 """Of claims about memory."""
 
 

@@ -28,6 +28,17 @@ class Found:
     """In points, or the logarithm of a ratio."""
     judged: Judged
 
+    @property
+    def told_printed(self) -> str:
+        """The document's own effect; empty where its tables do not hold it."""
+        if self.printed is None:
+            return ""
+        return f"x {self.printed:.2f}" if is_cost(self.claim.measure) else f"{self.printed:+.2f}"
+
+    @property
+    def told_margin(self) -> str:
+        return f"{100 * self.margin:.0f} %" if is_cost(self.claim.measure) else f"{self.margin:.2f}"
+
     def __str__(self) -> str:
         """Our effect with its interval, as a person reads it."""
         if self.effect is None:

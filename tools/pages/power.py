@@ -1,0 +1,93 @@
+"""What it would take to decide the claims that are open: more seeds at the budget that is there, and their hours."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tools.pages.answers import Answer
+from tools.pages.tables import EVERY
+from tools.runs import Kept
+from vixformer.documents.base import Claim, is_cost
+from vixformer.documents.verdicts import decidable
+from vixformer.results.evidence import LEVEL, Effect
+
+FIRST_SEEDS = 3
+"""Of a claim that nothing was run for, or one seed."""
+MOST_SEEDS = 100
+
+
+@dataclass(frozen=True)
+class Cost:
+    hours: float | None
+    """None where no run tells how long one takes, or so many seeds would not decide it."""
+    told: str
+
+
+def costs_to_decide(found: Sequence[Answer]) -> list[Cost | None]:
+    """Of one document's claims; None of those that are decided, and of times and memory, which are measured in minutes."""
+    left = [answer for answer in found if answer.found.judged.verdict == "open" and decidable(answer.found.effect)]
+    return [None if answer.found.judged.verdict != "open" else _cost(answer, found, max(1, len(left))) for answer in found]
+
+
+def _cost(answer: Answer, every: Sequence[Answer], family: int) -> Cost | None:
+    claim, effect = answer.found.claim, answer.found.effect
+    if is_cost(claim.measure):
+        return Cost(None, "minutes, on a quiet machine")
+    if effect is None or not decidable(effect):
+        seconds = _seconds(answer, every)
+        return Cost(None if seconds is None else FIRST_SEEDS * seconds / 3600, f"{FIRST_SEEDS} seeds")
+    needed = seeds_needed(effect, answer.found.margin, LEVEL / family)
+    if needed is None:
+        return Cost(None, f"over {MOST_SEEDS} seeds: more epochs first")
+    seconds = _seconds(answer, every)
+    hours = None if seconds is None else (needed - effect.count) * seconds / 3600
+    return Cost(hours, f"{needed - effect.count} more seeds")
+
+
+def seeds_needed(found: Effect, margin: float, level: float = LEVEL) -> int | None:
+    """How many repetitions a side decide this difference, if its mean and its spread stay what they are: until it is beyond zero or within
+    the margin. None where `MOST_SEEDS` do not."""
+    spread = found.error * math.sqrt(found.count)
+    for count in range(found.count + 1, MOST_SEEDS + 1):
+        freedom = count - 1 if found.method == "paired" else 2 * (count - 1)
+        then = replace(found, error=spread / math.sqrt(count), freedom=freedom, count=count)
+        if min(then.differs(), then.within(margin)) <= level:
+            return count
+    return None
+
+
+def _seconds(answer: Answer, every: Sequence[Answer]) -> float | None:
+    """Of one seed of all rows of a claim: of its own runs, or by images of those of its document's usual budget, which is the largest."""
+    if answer.block is not None:
+        return sum(_mean(runs) for runs in answer.block.runs.values())
+    blocks = [other.block for other in every if other.block is not None]
+    if not blocks:
+        return None
+    budget = max((block.budget for block in blocks), key=lambda b: b.epochs * b.images)
+    rates = [_rate(name) for name in _rows(answer.found.claim)]
+    known = [rate for rate in rates if rate is not None]
+    if not known:
+        return None
+    return budget.epochs * budget.images * sum(statistics.fmean(known) if rate is None else rate for rate in rates)
+
+
+def _rows(claim: Claim) -> list[str]:
+    return [name for side in claim.sides() for name in side]
+
+
+def _rate(name: str) -> float | None:
+    """Seconds an image, of all runs of this recipe, or of its folder."""
+    folder = name.rpartition("/")[0]
+    runs = EVERY.get(name) or [run for other, some in EVERY.items() if other.rpartition("/")[0] == folder for run in some]
+    return (
+        statistics.median(run.summary["train_seconds"] / (run.summary["epochs"] * run.summary["train_images"]) for run in runs)
+        if runs
+        else None
+    )
+
+
+def _mean(runs: Sequence[Kept]) -> float:
+    return statistics.fmean(run.summary["train_seconds"] for run in runs)
