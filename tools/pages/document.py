@@ -14,6 +14,7 @@ from tools.runs import Kept
 from vixformer import list_recipes
 from vixformer.documents.base import Column as Printed
 from vixformer.documents.base import Document, Exhibit, is_cost
+from vixformer.report.figures.learning import CLICK
 from vixformer.results.cells import in_markdown
 from vixformer.results.evidence import Judged
 from vixformer.results.runs import spread
@@ -225,17 +226,18 @@ def _looks(document: Document) -> list[str]:
         "are not kept here: `python -m tools.pages RUNS` draws them from run folders."
     )
     there = [name for name in attention_files(document) if (FOLDER / name).exists()]
-    missing = [name.rpartition("-")[2].removesuffix(".png") for name in attention_files(document) if name not in there]
+    start = f"{document.name}-attention-"
+    missing = [name.removeprefix(start).removesuffix(".png") for name in attention_files(document) if name not in there]
     waits = f"Not drawn yet: maps of models trained on {' and '.join(missing)}, which wait for run folders." if missing else ""
     return ["### Where models look", *(f"![Maps of attention](figures/{name})" for name in there), about, waits]
 
 
 def _drawn(drawing: Drawing) -> list[str]:
     about, there = drawing.exhibits[0].about, {name: (FOLDER / name).exists() for name in drawing.pictures}
-    says = list(dict.fromkeys(figure.says for figure in drawing.charts.values() if figure.name != "times"))
+    says = list(dict.fromkeys(figure.says.removesuffix(CLICK) for figure in drawing.charts.values() if figure.name != "times"))
     if any(figure.name == "times" for figure in drawing.charts.values()):
         says.append("Means of calls timed in turn; the band is one standard deviation of the calls.")
-    says += [f"Drawn from {', '.join(drawing.partial)}; the others were not run."] if drawing.partial else []
+    says += [f"Drawn from {', '.join(drawing.partial)}; the others were not run with this budget."] if drawing.partial else []
     images = [f"*{draw}* waits for the images of `{recipe}`" for name, (draw, recipe) in drawing.pictures.items() if not there[name]]
     waits = [*drawing.waits, *images]
     return [

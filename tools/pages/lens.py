@@ -12,7 +12,7 @@ from tools.runs import ELSEWHERE, RESULTS
 from tools.timings import kept_timings
 from vixformer.measure.machine import in_words
 from vixformer.recipes.lens import PARTS, RIVALS, SETTINGS
-from vixformer.results.evidence import Effect, effect
+from vixformer.results.evidence import MARGIN, effect, judge
 
 TITLES = {
     "cifar10": "CIFAR-10, patches of 4",
@@ -55,8 +55,10 @@ def page() -> str:
         "One ViT (width 64, depth 4, 4 heads, rotary positions), one budget, the same seeds and splits, and the "
         "parameters of `prism` within 2 %. *prism minus it* and *lens minus it* are mean "
         "differences over the seeds that both have, with their paired 95 % intervals; where that leaves out zero the difference is more "
-        "than the noise of seeds. All are judged by the same test images: that other images would say the same is not in an interval, and "
-        "of Tiny ImageNet there are a thousand. One learning rate for all, tuned for none; random features are drawn once, since these "
+        f"than the noise of seeds. *In short* says what is shown against a margin of {MARGIN} points, with Holm's correction for the rows "
+        "of a table; what is neither shown nor ruled out is open. All are judged by the same test images: that other images would say the "
+        "same is not in an interval, and of Tiny ImageNet there are a thousand. One learning rate for all, tuned for none; random features "
+        "are drawn once, since these "
         "trainings are too short to draw them anew; `matrix` has as many features as a head is wide, since more would be more weights. "
         "Times are of one training step and one inference of the whole model with two threads, in turn, to exact attention, on "
         f"{TIMES['lens/cifar10/prism']['machine']['processor']} "
@@ -181,20 +183,17 @@ def _minus(base: str, one: str, seeds: Iterable[int] | None = None) -> Cell:
 
 
 def _short(base: str, one: str, rivals: Iterable[str]) -> str:
+    """Judged as one family."""
+    names = [name for name in rivals if name != base + one]
+    effects = [effect(*_shared(_seeds(base + one), _seeds(name)), images=None) for name in names]
     found: dict[str, list[str]] = {}
-    for name in rivals:
-        if name != base + one:
-            mine, theirs = _shared(_seeds(base + one), _seeds(name))
-            found.setdefault(_what(effect(mine, theirs), mine, theirs), []).append(f"`{name.removeprefix(base)}`")
-    return "; ".join(f"`{one}` {what} {', '.join(names)}" for what, names in found.items()) + "."
-
-
-def _what(apart: Effect | None, mine: dict[int, float], theirs: dict[int, float]) -> str:
-    if apart is None:
-        return f"is {'above' if _mean(mine) > _mean(theirs) else 'below'} (one seed)"
-    if abs(apart.mean) <= apart.half:
-        return "is not distinguishable from"
-    return "beats" if apart.mean > 0 else "loses to"
+    for name, apart, judged in zip(names, effects, judge([(apart, "different", MARGIN) for apart in effects]), strict=True):
+        what = {"shown": "beats" if apart and apart.mean > 0 else "loses to", "ruled out": f"is within {MARGIN} points of"}
+        found.setdefault(what.get(judged.verdict, ""), []).append(f"`{name.removeprefix(base)}`")
+    undecided = found.pop("", [])
+    told = [f"`{one}` {what} {', '.join(names)}" for what, names in found.items()]
+    told += [f"whether it differs from {', '.join(undecided)} is open"] if undecided else []
+    return "; ".join(told) + "."
 
 
 def _record() -> str:

@@ -14,6 +14,8 @@ from vixformer.results.runs import Run
 from vixformer.results.schema import AVERAGES, MOST
 
 MOST_CLASSES, MOST_MATRICES = 20, 8
+CLICK = " Click a name to see it alone."
+"""Where a chart is live."""
 
 
 def running(runs: Sequence[Run]) -> Figure | None:
@@ -81,7 +83,7 @@ def _by_epoch(groups: Sequence[Group], keys: dict[str, str], name: str, title: s
         .facet(facet=alt.Facet("of:N", title=None, sort=panels), columns=3 if len(panels) > 4 else 2)
         .resolve_scale(y="independent")
     )
-    says = "Mean over seeds, and from the lowest to the highest of them. Click a name to see it alone."
+    says = f"Mean over seeds, and from the lowest to the highest of them.{CLICK}"
     return Figure(name, title, chart, says)
 
 
