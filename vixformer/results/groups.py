@@ -15,6 +15,7 @@ from vixformer.attention.layout import is_exact
 from vixformer.attention.performer import Performer
 from vixformer.attention.softmax import Softmax
 from vixformer.results.evidence import averaged
+from vixformer.results.records import record_files, recorded_runs
 from vixformer.results.runs import RECIPE, Repetition, Run, Spread, layers_of, read_run, repetition, spread
 
 UNIQUE = re.compile(r"(^|[-/])seed\d+(-fold\d+)?(-[0-9a-f]{12})?$")
@@ -117,12 +118,17 @@ class Found:
 
 
 def find_runs(folders: Iterable[Path]) -> Found:
-    """In these folders, however deep, or these runs themselves. One that is damaged does not hide the others."""
+    """In these folders, however deep, or these runs and files of records themselves. One that is damaged does not hide the others."""
     runs, damaged, names = [], [], {}
     seen: set[Path] = set()
     for folder in folders:
-        if not folder.is_dir():
-            raise ValueError(f"{folder} is no folder here: give run folders, or folders of them")
+        if not folder.is_dir() and not record_files(folder):
+            raise ValueError(f"{folder} is no folder here: give run folders, folders of them, or records")
+        for run in recorded_runs(folder, damaged.append, deep=True):
+            if run.folder.resolve() not in seen:
+                seen.add(run.folder.resolve())
+                runs.append(run)
+                names[run.folder] = run.name
         for path in sorted(folder.rglob(RECIPE)):
             if path.resolve() in seen:
                 continue
@@ -136,7 +142,7 @@ def find_runs(folders: Iterable[Path]) -> Found:
     found: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         if run.summary is not None:
-            found.setdefault((names[run.folder], _alike(run)), []).append(run)
+            found.setdefault((names[run.folder], alike(run)), []).append(run)
     shared = [name for name, _ in found]
     labels = {key: key[0] if shared.count(key[0]) == 1 else f"{key[0]} ({_what(group[0])})" for key, group in found.items()}
     groups = [Group(labels[key], tuple(sorted(group, key=lambda run: run.recipe.train.seed))) for key, group in found.items()]
@@ -165,7 +171,8 @@ def some_groups(found: Found, folders: Sequence[Path]) -> list[Group]:
     return found.groups
 
 
-def _alike(run: Run) -> str:
+def alike(run: Run) -> str:
+    """The recipe without what is of a single run."""
     values = run.recipe.to_dict()
     values["train"].pop("seed")
     values["train"].pop("weights")
