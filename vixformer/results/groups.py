@@ -141,7 +141,7 @@ def find_runs(folders: Iterable[Path]) -> Found:
                 damaged.append(str(error))
     found: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
-        if run.summary is not None:
+        if run.summary is not None and not run.recipe.train.trial:
             found.setdefault((names[run.folder], alike(run)), []).append(run)
     shared = [name for name, _ in found]
     labels = {key: key[0] if shared.count(key[0]) == 1 else f"{key[0]} ({_what(group[0])})" for key, group in found.items()}
@@ -177,6 +177,7 @@ def alike(run: Run) -> str:
     values["train"].pop("seed")
     values["train"].pop("weights")
     values["data"].pop("fold")
+    values["data"].pop("split_seed")
     values["data"].pop("root")
     return json.dumps(values, sort_keys=True)
 
@@ -184,7 +185,8 @@ def alike(run: Run) -> str:
 def _what(run: Run) -> str:
     """What tells runs of one name apart."""
     recipe = run.recipe
-    return f"{recipe.model.attention}, {counted(recipe.train.epochs, 'epoch')} of {recipe.data.fraction:.0%}"
+    part = f"{counted(recipe.train.epochs, 'epoch')} of {recipe.data.fraction:.0%}"
+    return f"{recipe.model.attention}, {part}, learning rate {recipe.train.lr:g}"
 
 
 def twin(group: Group, groups: Sequence[Group]) -> Group | None:

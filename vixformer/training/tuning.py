@@ -78,7 +78,7 @@ def _trial(name: str, recipe: Recipe, rate: float, number: int, folds: int | Non
     """Its seed and split are its own; with folds, the first of them validates."""
     data, train = recipe.data, recipe.train
     data = replace(data, split_seed=(data.split_seed + APART) % 2**32, folds=folds or data.folds)
-    train = replace(train, lr=rate, seed=(train.seed + APART) % 2**32, measure=False, track_test=False)
+    train = replace(train, lr=rate, seed=(train.seed + APART) % 2**32, measure=False, track_test=False, trial=True)
     return Training(
         f"{name}, trial {number}", name, Recipe(data=data, model=recipe.model, train=train), f"{name}, rate {rate:g}", (0, None)
     )
