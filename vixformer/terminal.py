@@ -255,9 +255,9 @@ def _tuning(trials: int, rows: Sequence[Row]) -> list[str]:
     got = min(len(tuned.tried) for tuned in done)
     fewer = "" if got == trials else f" of the {trials} asked for, because the budget left no time for more"
     notes = [
-        f"Rate: each model got {got} learning-rate trials{fewer}, a factor of 3 apart around its recipe's rate, with a seed and a split that "
-        "no run in the table has; the best on validation was taken. Seeds vary the start, the split and the order. Untuned: the same seeds "
-        "at the recipe's own rate."
+        f"Rate: each model got {got} learning-rate trials{fewer}, a factor of 3 apart around its recipe's rate, with a seed and a split "
+        "that no run in the table has; the best on validation was taken. Seeds vary the start, the split and the order. Untuned: the same "
+        "seeds at the recipe's own rate."
     ]
     edge = [f"{r.name} ({r.tuned.rate:g})" for r in rows if r.tuned is not None and r.tuned.at_the_end]
     if edge:

@@ -118,8 +118,10 @@ def test_notes_of_trials() -> None:
 
 
 def test_a_budget_that_ends_early_favors_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparing, "_cut", lambda *_: Cut(1, 1.0))
-    found = compare(recipes(), tmp_path, tune=3, budget=1e-3)
+    asked: list[int] = []
+    monkeypatch.setattr(comparing, "_cut", lambda *given: asked.append(given[2]) or Cut(1, 1.0))
+    found = compare(recipes(), tmp_path, seeds=2, tune=3, budget=1e-3)
+    assert asked == [3 + 2 * 2]  # runs of each model that the time is shared among: trials, tuned seeds and untuned seeds
     assert [r.name for r in found.rows] == ["exact"]  # one is always trained, and none got a trial that the other has not
     assert [r.tuned and r.tuned.tried for r in found.rows] == [()]
     assert found.enough is not None
