@@ -15,7 +15,7 @@ from vixformer.results.statistics import Claim, Difference, Says, a_seed, differ
 
 
 def test_pages_are_what_the_runs_give() -> None:
-    """`make results` changes nothing: neither page nor run was edited by hand."""
+    """`make results` changes nothing: neither page nor record was edited by hand."""
     for name, text in pages().items():
         assert (RESULTS / name).read_text() == text, name
     about = (RESULTS.parent / "lens.md").read_text()

@@ -123,7 +123,8 @@ def section(found: Sequence[Mapping[str, Any]]) -> str:
         "Features as its formulas are (`raw=true`), which may be negative, so that the normalizer may vanish. *Neither* is without "
         "clipping and warm-up; *clipping* (a norm of 1), *warm-up* (5 epochs) and *shift* (features above zero) each add one thing to "
         "that, and are run where *neither* diverges. Cells are the epoch in which the loss was no longer finite, or the least "
-        f"validation loss of those epochs. {said}.",
+        "validation loss of those epochs. Features, their sums and the division are float32 here in every precision; under the mixed "
+        f"precision of the document PyTorch multiplies features in float16, which ends at 65,504. {said}.",
         "| recipe | tokens | " + " | ".join(VARIANTS) + " |\n|---|---" + "|--:" * len(VARIANTS) + "|",
     ]
     for tokens, name in sorted({(o["tokens"], o["recipe"]) for o in found}, key=lambda key: (key[0] != "one", NAMES.index(key[1]))):

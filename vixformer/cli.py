@@ -59,7 +59,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "report.report",
         "RUNS... [-o report.html] [--figures DIR --format svg,png,pdf] [--tables md,latex,csv] [--only FIGURE] [--maps IMAGES] [--title T] "
         "[--margin 0.5]",
-        "a page, figures and tables from run folders and what `vix bench --json` wrote",
+        "a page, figures and tables from runs or their records, and from what `vix bench --json` wrote",
     ),
     "serve": (
         "serve.serve",
@@ -71,7 +71,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "RUNS... [--effect 1.0] [--margin 0.5] [--against NAME]",
         "how many seeds and minutes it takes to show a difference, or to rule it out",
     ),
-    "runs": ("look.runs", "[DIR]", "what is in a folder of runs, finished or not"),
+    "runs": ("look.runs", "[DIR | FILE]", "list the runs in a folder, finished or not, or in a file of records"),
     "recipes": ("look.recipes", "[PATTERN...]", "list the recipes, such as 'hybrid/mnist/*'"),
     "data": ("data.data", "list | get NAME | check NAME [--root DIR]", "what is known and what is here, download, verify"),
     "models": ("look.models", "", "list the models, with their size for one image"),

@@ -139,6 +139,7 @@ WORDS = {
     "state",
     "here",
     "what it is",
+    "against",
     "verdict",
     "train + test",
     "kernel=",

@@ -63,7 +63,8 @@ def test_the_table_is_of_the_runs(runs: Path, capsys: pytest.CaptureFixture[str]
     for need in made:
         found = effect(groups[need.one].repetitions(), groups["exact"].repetitions())
         assert need.found == found
-        assert need.sd == pytest.approx(np.std(np.subtract(*(list(groups[n].repetitions().values()) for n in (need.one, "exact"))), ddof=1))
+        mine, theirs = (np.array(list(groups[n].repetitions().values())) for n in (need.one, "exact"))
+        assert need.sd == pytest.approx(np.std(mine - theirs, ddof=1))
         assert (need.show, need.rule_out) == (seeds_needed(need.sd, effect=1.0), seeds_needed(need.sd, margin=0.5))
         spent = [(run.summary or {})["seconds_in_all"] for n in (need.one, "exact") for run in groups[n].runs]
         assert need.minutes(5) == pytest.approx(3 * sum(spent) / 2 / 60)
@@ -83,7 +84,7 @@ def test_runs_without_a_spread(runs: Path, tmp_path: Path, capsys: pytest.Captur
         ([], "which runs?"),
         ([str(tmp_path)], "have too few seeds; a spread takes 2 seeds of both"),
         ([str(runs), "--against", "exakt"], 'did you mean "exact"?'),
-        ([str(runs), "--effect", "-1"], "--effect"),
+        ([str(runs), "--effect", "-1"], "effect must be greater than 0"),
     ):
         with pytest.raises(SystemExit) as stop:
             main(["power", *args])

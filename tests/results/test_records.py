@@ -257,3 +257,10 @@ def test_runs_of_today_and_of_before_are_told_apart(three: list[Record], tmp_pat
     assert [run.differs for run in before] == [("train.lr",)]
     assert tool.changed(before[0].recipe, NAME) == {"train.lr": (0.5, recipe.train.lr)}
     assert tool.kept_runs() == {NAME: new}  # never mixed
+    names = {group.name: len(group.runs) for group in read_groups([tmp_path])}
+    attention = recipe.model.attention
+    assert names == {f"{NAME} ({attention}, 1 epoch of 100%)": 2, f"{NAME} ({attention}, {recipe.train.epochs} epochs of 100%)": 1}
+    tool.keep(replace(old, recipe=replace(other, train=replace(other.train, lr=0.25))), NAME)
+    assert [name.rpartition(", ")[2] for name in (group.name for group in read_groups([tmp_path]))] == [
+        "1 epoch of 100%)", "lr 0.25)", "lr 0.5)",
+    ]  # fmt: skip

@@ -14,6 +14,7 @@ from vixformer.attention.kernels.softmax import SoftmaxKernel
 from vixformer.attention.layout import is_exact
 from vixformer.attention.performer import Performer
 from vixformer.attention.softmax import Softmax
+from vixformer.config import Recipe
 from vixformer.results.evidence import averaged
 from vixformer.results.records import record_files, recorded_runs
 from vixformer.results.runs import RECIPE, Repetition, Run, Spread, layers_of, read_run, repetition, spread
@@ -143,9 +144,13 @@ def find_runs(folders: Iterable[Path]) -> Found:
     for run in runs:
         if run.summary is not None and not run.recipe.train.trial:
             found.setdefault((names[run.folder], alike(run)), []).append(run)
-    shared = [name for name, _ in found]
-    labels = {key: key[0] if shared.count(key[0]) == 1 else f"{key[0]} ({_what(group[0])})" for key, group in found.items()}
-    groups = [Group(labels[key], tuple(sorted(group, key=lambda run: run.recipe.train.seed))) for key, group in found.items()]
+    firsts: dict[str, list[Run]] = {}
+    for (name, _), group in found.items():
+        firsts.setdefault(name, []).append(group[0])
+    groups = []
+    for (name, _), group in found.items():
+        told = "" if len(firsts[name]) == 1 else f" ({_what(group[0], firsts[name])})"
+        groups.append(Group(name + told, tuple(sorted(group, key=lambda run: run.recipe.train.seed))))
     return Found(sorted(groups, key=lambda group: group.name), [run for run in runs if run.summary is None], damaged)
 
 
@@ -173,20 +178,26 @@ def some_groups(found: Found, folders: Sequence[Path]) -> list[Group]:
 
 def alike(run: Run) -> str:
     """The recipe without what is of a single run."""
-    values = run.recipe.to_dict()
-    values["train"].pop("seed")
-    values["train"].pop("weights")
-    values["data"].pop("fold")
-    values["data"].pop("split_seed")
-    values["data"].pop("root")
-    return json.dumps(values, sort_keys=True)
+    return json.dumps(_fields(run.recipe), sort_keys=True)
 
 
-def _what(run: Run) -> str:
-    """What tells runs of one name apart."""
+def _what(run: Run, beside: Sequence[Run]) -> str:
+    """What tells a run apart from others of its name."""
+    mine, *others = (_fields(one.recipe) for one in (run, *(one for one in beside if _shortly(one) == _shortly(run))))
+    differs = [f"{key.partition('.')[2]} {value}" for key, value in mine.items() if any(other.get(key) != value for other in others)]
+    return ", ".join([_shortly(run), *differs])
+
+
+def _shortly(run: Run) -> str:
     recipe = run.recipe
-    part = f"{counted(recipe.train.epochs, 'epoch')} of {recipe.data.fraction:.0%}"
-    return f"{recipe.model.attention}, {part}, learning rate {recipe.train.lr:g}"
+    return f"{recipe.model.attention}, {counted(recipe.train.epochs, 'epoch')} of {recipe.data.fraction:.0%}"
+
+
+def _fields(recipe: Recipe) -> dict[str, Any]:
+    """But for those that are of a single run."""
+    own = {"seed", "split_seed", "weights", "fold", "root"}
+    parts = recipe.to_dict(whole=True)
+    return {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items() if key not in own}
 
 
 def twin(group: Group, groups: Sequence[Group]) -> Group | None:
@@ -215,9 +226,7 @@ def comparable(groups: Iterable[Group]) -> dict[str, list[Group]]:
 
 
 def _but_attention(group: Group) -> dict[str, Any]:
-    own = {"attention", "seed", "weights", "distill", "fold", "root"}
-    recipe = group.runs[0].recipe.to_dict(whole=True)
-    return {f"{part}.{key}": value for part, values in recipe.items() for key, value in values.items() if key not in own}
+    return {key: value for key, value in _fields(group.runs[0].recipe).items() if key not in ("model.attention", "train.distill")}
 
 
 def _model(group: Group) -> Any:
