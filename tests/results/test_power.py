@@ -72,7 +72,8 @@ def test_the_table_is_of_the_runs(runs: Path, capsys: pytest.CaptureFixture[str]
     main(["power", str(runs), "--effect", "2", "--margin", "1", "--against", "mixed"])
     said = capsys.readouterr().out
     assert "to show 2" in said
-    assert "against a margin of 1 points" in said
+    assert "to rule out 1 " in said
+    assert "Intervals of 95 %: paired by seed and split." in said
     assert "A spread of 2 seeds is uncertain" in said
     assert said.count(" mixed ") >= 3
 

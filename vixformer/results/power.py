@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vixformer.results.evidence import LEVEL, Effect, Judged, effect, judge
+from vixformer.results.evidence import LEVEL, Effect, effect
 from vixformer.results.groups import Group, twin
 
 POWER = 0.8
@@ -77,7 +77,6 @@ class Need:
     one: str
     other: str
     found: Effect
-    judged: Judged
     sd: float
     """Of the differences of pairs, or without pairs of the runs of one model."""
     show: int
@@ -101,13 +100,12 @@ def needs(groups: Sequence[Group], size: float, margin: float, against: str | No
             few.append(f"{one.name} and {other.name}")
         else:
             known.append((one, other, found))
-    judged = judge([(found, "different", margin) for *_, found in known])
     made = []
-    for (one, other, found), verdict in zip(known, judged, strict=True):
+    for one, other, found in known:
         paired = found.method == "paired"
         sd = found.error * math.sqrt(found.count) if paired else _pooled(one, other)
         show, rule_out = (seeds_needed(sd, **asked, paired=paired) for asked in ({"effect": size}, {"margin": margin}))
-        made.append(Need(one.name, other.name, found, verdict, sd, show, rule_out, _seconds(one) + _seconds(other)))
+        made.append(Need(one.name, other.name, found, sd, show, rule_out, _seconds(one) + _seconds(other)))
     return made, few
 
 
