@@ -78,6 +78,14 @@ def test_the_table_is_of_the_runs(runs: Path, capsys: pytest.CaptureFixture[str]
     assert said.count(" mixed ") >= 3
 
 
+def test_a_single_exact_run_does_not_stand_for_those_with_a_spread(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs, tmp_path / "runs")
+    for folder in runs.glob("exact-seed0-*"):
+        shutil.copytree(folder, tmp_path / "runs" / "alone")
+    made, _ = needs(read_groups([tmp_path]), 1.0, 0.5)
+    assert {need.other for need in made} == {"exact"}
+
+
 def test_runs_without_a_spread(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for folder in runs.glob("*-seed0-*"):
         shutil.copytree(folder, tmp_path / folder.name)

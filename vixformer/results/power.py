@@ -114,7 +114,8 @@ def _other(group: Group, groups: Sequence[Group], against: str | None) -> Group 
     if against is not None:
         other = next((g for g in alike if g.name == against), None)
     else:
-        other = twin(group, groups) or min(alike, key=lambda g: g.name)
+        several = [g for g in groups if len(g.repetitions()) > 1]
+        other = twin(group, several) or twin(group, groups) or min(alike, key=lambda g: g.name)
     return None if other is group or (against is None and group.exact and other is not None and other.exact) else other
 
 
