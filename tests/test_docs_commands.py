@@ -48,6 +48,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (run,) = run.iterdir()
     for name in ("RUN", "runs/RUN", "runs/FOLDER"):
         shutil.copytree(run, home / name)
+    few = ("--seeds", "2", "--data.fraction", "0.05", "--epochs", "1", "--train.no-measure")
+    main(["compare", "quick/exact", "quick/fourier", *few, "--out", str(home / "runs")])
     (home / "pretrained").symlink_to(ROOT / "pretrained")
     write_photos(home / "photos")
     for name in ("picture.jpg", "holiday.jpg", "more/one.png", "more/two.png"):

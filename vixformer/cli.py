@@ -14,7 +14,8 @@ from vixformer.version import __version__
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "compare": (
         "train.compare",
-        "[RECIPES...] [--seeds 3] [--folds 5] [--against NAME] [--budget 20m] [--jobs 2] [--epochs E] [--data NAME] [--out DIR]",
+        "[RECIPES...] [--seeds 3] [--folds 5] [--tune 3] [--against NAME] [--margin 0.5] [--budget 20m] [--jobs 2] [--epochs E] "
+        "[--data NAME] [--out DIR]",
         "train several alike, and a table",
     ),
     "train": ("train.train", "RECIPE [--train.epochs 3 ...] [--out DIR] | --resume RUN", "train one recipe, by name or from a JSON file"),
@@ -31,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "convert": (
         "convert.convert",
-        "RUN --attention EXPR [--distill 200] [--finetune 1] [--choose K] [--data NAME] [--out DIR]",
+        "RUN --attention EXPR [--distill 200] [--finetune 1] [--choose K] [--data NAME] [--out DIR] [--margin 0.5]",
         "other attention for a trained model",
     ),
     "bench": (
@@ -56,13 +57,19 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "report": (
         "report.report",
-        "RUNS... [-o report.html] [--figures DIR --format svg,png,pdf] [--tables md,latex,csv] [--only FIGURE] [--maps IMAGES] [--title T]",
+        "RUNS... [-o report.html] [--figures DIR --format svg,png,pdf] [--tables md,latex,csv] [--only FIGURE] [--maps IMAGES] [--title T] "
+        "[--margin 0.5]",
         "a page, figures and tables from runs or their records, and from what `vix bench --json` wrote",
     ),
     "serve": (
         "serve.serve",
-        "RUNS... [--port 8000 --host 127.0.0.1 --memory-mb 1024 --token TOKEN --names A,B]",
+        "RUNS... [--port 8000 --host 127.0.0.1 --memory-mb 1024 --token TOKEN --names A,B --margin 0.5]",
         "a live page of runs, and their models to try",
+    ),
+    "power": (
+        "power.power",
+        "RUNS... [--effect 1.0] [--margin 0.5] [--against NAME]",
+        "how many seeds and minutes it takes to show a difference, or to rule it out",
     ),
     "runs": ("look.runs", "[DIR | FILE]", "list the runs in a folder, finished or not, or in a file of records"),
     "recipes": ("look.recipes", "[PATTERN...]", "list the recipes, such as 'hybrid/mnist/*'"),
@@ -74,12 +81,28 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 """The function in commands/ that each one calls, what it takes, and what it does. It is imported when it is called, so that help comes at
 once."""
-LISTED = ("models", "attentions", "overview", "show", "convert", "advise", "bench", "predict", "export", "report", "reproduce", "serve")
+LISTED = (
+    "models",
+    "attentions",
+    "overview",
+    "show",
+    "convert",
+    "advise",
+    "bench",
+    "predict",
+    "export",
+    "report",
+    "power",
+    "reproduce",
+    "serve",
+)
 """Commands that list their flags themselves."""
 FLAGS = {
     "compare": {
         "--seeds N": "train each with the seeds 0 to N - 1",
         "--folds K": "train each on K stratified folds, every one of them validating once",
+        "--tune N": "give each model N learning-rate trials, a factor of 3 apart, then fresh seeds, which vary the split too (3, 5, ...)",
+        "--margin POINTS": "difference of top-1 that matters: verdicts are against this margin (0.5)",
         "--against NAME": "which of them the others are compared with (the first that is all exact attention)",
         "--budget TIME": "as many images and epochs as fit into 90s, 20m or 1.5h, the same for all",
         "--jobs N": "so many trainings at a time, which share the cores: faster for small models (1)",

@@ -139,6 +139,8 @@ class Train:
     measure: bool = True
     """At the end, time inference and find the peak of memory: a few seconds."""
     compile: bool = False
+    trial: bool = later(False)
+    """Set by `vix compare --tune` in its learning-rate trials, which reports leave out."""
     shard: bool = False
     """With torchrun: every process has a part of the weights, gradients and moments (FSDP), for models that do not fit."""
     device: str = "auto"

@@ -139,6 +139,7 @@ WORDS = {
     "state",
     "here",
     "what it is",
+    "against",
     "verdict",
     "train + test",
     "kernel=",
@@ -188,6 +189,8 @@ def comparison(
         "top-1 %": lambda r: str(r.test_top1),
         "difference": lambda r: str(apart[r.name]) if r.name in apart else "",
         "verdict": lambda r: verdicts[r.name].verdict if r.name in apart else "",
+        "rate": lambda r: f"{r.tuned.rate:g}" if r.tuned else "",
+        "untuned %": lambda r: str(r.untuned or ""),
         "validation %": lambda r: str(r.val_top1 or ""),
         "train s": lambda r: f"{r.train_seconds.mean:.0f}",
         "inference ms": lambda r: f"{r.inference.min:.1f}",
@@ -199,6 +202,8 @@ def comparison(
     }
     if folds is None:
         del columns["validation %"]
+    if found.tune is None:
+        del columns["rate"], columns["untuned %"]
     if not apart:
         del columns["difference"], columns["verdict"]
     over = "one seed, which decides nothing: every difference is open" if seeds == 1 else f"mean ± standard deviation over {seeds} seeds"
@@ -222,6 +227,8 @@ def comparison(
         sizes = [f"{r.name} ({r.parameters / exact.parameters - 1:+.1%})" for r in rows if abs(r.parameters / exact.parameters - 1) > ALIKE]
         if sizes:
             notes.append(f"Not of the same size as {exact.name}, in parameters: {', '.join(sizes)}.")
+    if found.tune is not None:
+        notes += _tuning(found.tune, rows)
     if 0 < len(unvalidated) < len(rows):
         notes.append(f"Test top-1 at the last epoch, because there is no validation: {', '.join(unvalidated)}.")
     if found.jobs > 1:
@@ -242,6 +249,26 @@ def comparison(
         more = f"{found.enough / 60:.0f}m"
         notes.append(f"The budget was too small for all runs: the same command with --budget {more} does the rest.")
     return list(columns), [[cell(row) for cell in columns.values()] for row in rows], notes
+
+
+def _tuning(trials: int, rows: Sequence[Row]) -> list[str]:
+    done = [r.tuned for r in rows if r.tuned is not None]
+    got = min(len(tuned.tried) for tuned in done)
+    fewer = "" if got == trials else f" of the {trials} asked for, because the budget left no time for more"
+    notes = [
+        f"Rate: each model got {got} learning-rate trials{fewer}, a factor of 3 apart around its recipe's rate, with a seed and a split "
+        "that no run in the table has; the best on validation was taken. Seeds vary the start, the split and the order. Untuned: the same "
+        "seeds at the recipe's own rate."
+    ]
+    edge = [f"{r.name} ({r.tuned.rate:g})" for r in rows if r.tuned is not None and r.tuned.at_the_end]
+    if edge:
+        notes.append(
+            f"The best rate is the lowest or highest tried, so a rate beyond may be better: {', '.join(edge)}. Try --tune {trials + 2}."
+        )
+    lost = [f"{r.name} at {', '.join(f'{rate:g}' for rate in r.tuned.diverged)}" for r in rows if r.tuned is not None and r.tuned.diverged]
+    if lost:
+        notes.append(f"Trials that diverged: {'; '.join(lost)}.")
+    return notes
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], grid: bool = False) -> None:

@@ -39,7 +39,13 @@ def test_a_new_run_that_remembers_its_parent(parent: Path, capsys: pytest.Captur
     assert recipe["model"]["attention"] == "performer(features=16, scaling=sqrt)"
     assert (recipe["train"]["weights"], recipe["train"]["distill"], recipe["train"]["epochs"]) == (str(parent), 5, 1)
     assert recipe["train"]["lr"] == pytest.approx(0.3 * 3e-3)
-    assert "the same content is not run twice" in run(capsys, *args)
+    before, after = (json.loads((f / "summary.json").read_text())["test_top1"] for f in (parent, folder))
+    verdict = f"{abs(after - before):.2f} ± "  # of the very models, on the same test images
+    assert verdict in out
+    assert "points over 2,000 test images, paired by test image. Models of other seeds may differ otherwise." in " ".join(out.split())
+    wide = run(capsys, *args, "--margin", "99")
+    assert "the same content is not run twice" in wide
+    assert verdict in wide
     slower = run(capsys, *args, "--train.lr", "1e-5")
     assert "fine-tun" in slower
     assert {json.loads((f / "recipe.json").read_text())["train"]["lr"] for f in tmp_path.iterdir()} == {0.3 * 3e-3, 1e-5}

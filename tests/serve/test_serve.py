@@ -52,7 +52,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     compare({name: tiny(attention=a, epochs=2, fraction=0.1) for name, a in (("exact", EXACT), ("relu", RELU))}, folder)
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
-    server = serving(create_app([folder]))
+    server = serving(create_app([folder], margin=2.0))
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     while not server.started:
@@ -61,6 +61,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     yield Served(url, folder, [m["name"] for m in get(f"{url}/api/models").json()])
     server.should_exit = True
     thread.join(10)
+
+
+def test_the_live_page_has_verdicts(served: Served) -> None:
+    report = get(f"{served.url}/api/report").json()
+    ((line,),) = report["sentences"].values()
+    assert line.startswith("Open: whether relu differs from exact: ")  # one seed decides nothing
+    at = [column["name"] for column in report["columns"]].index("verdict")
+    assert sorted(row["cells"][at]["show"] for row in report["rows"]) == ["", "open"]
+    assert any("Verdicts are against a margin of 2 points" in note for note in report["notes"])
 
 
 @pytest.fixture(scope="module")

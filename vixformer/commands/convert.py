@@ -9,10 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from vixformer.commands.flags import changed, finished_run, take, whole
+from vixformer.commands.flags import changed, finished_run, points, take, whole
 from vixformer.jsonfile import read_json
 from vixformer.measure.latency import Ratio
 from vixformer.registry import fitted, unknown
+from vixformer.results.evidence import MARGIN, judge, sentence
 from vixformer.results.runs import LAST, RECIPE, SUMMARY, read_run
 from vixformer.results.schema import Choice, Point
 from vixformer.terminal import Steps, say, table
@@ -28,6 +29,7 @@ FLAGS = {
     "choose": "convert only the K layers that cost the least for the time they win",
     "data": "another data set, or that of a model's folder without a recipe",
     "out": "where the new run goes; left out, beside the parent",
+    "margin": f"points of test top-1 that a difference to the parent must reach to matter ({MARGIN:g})",
 }
 SPLIT = ("fraction", "val-fraction", "folds", "fold", "split-seed", "mean", "std", "resize")
 """Options of data that would let images train that validate, or show a model what it was not trained on."""
@@ -37,7 +39,7 @@ OURS = {"--train.weights": "RUN", "--train.distill": "--distill", "--train.epoch
 def convert(args: Sequence[str]) -> None:
     from vixformer.conversion.distill import part_of_lesson
     from vixformer.conversion.swap import differing, expanded
-    from vixformer.training.convert import converted_recipe, name_of, recipe_of
+    from vixformer.training.convert import converted_recipe, difference_on_images, name_of, recipe_of
     from vixformer.training.loop import TEACHING
     from vixformer.training.start import trained_model
     from vixformer.writing import write_json
@@ -47,7 +49,7 @@ def convert(args: Sequence[str]) -> None:
         for name, what in FLAGS.items():
             say(f"  --{name:<10} {what}")
         return say('and options of recipes, such as --train.lr 1e-4: "vix train quick/exact --help" lists them')
-    attention, distill, finetune, few, data, out = (take(words, f"--{name}") for name in FLAGS)
+    attention, distill, finetune, few, data, out, margin = (take(words, f"--{name}") for name in FLAGS)
     if not words or words[0].startswith("-"):
         raise ValueError('which run? write "vix convert runs/NAME --attention nystrom"; "vix runs" lists them')
     if attention is None and few is not None:
@@ -61,6 +63,7 @@ def convert(args: Sequence[str]) -> None:
     parent, options = Path(words[0]), words[1:]
     own = read_run(parent).recipe.data.name if (parent / RECIPE).exists() else None
     _check_options(options, own is not None and data in (None, own))
+    limit = points(margin, MARGIN)
     steps, epochs = whole(distill or "0", "--distill", least=0), whole(finetune or "0", "--finetune", least=0)
     model = trained_model(parent)
     recipe = recipe_of(parent, data)
@@ -96,6 +99,9 @@ def convert(args: Sequence[str]) -> None:
 
     run = finished_run(new, name_of(parent, new), where, prepare)
     _show_conversion(run.summary or {})
+    apart = difference_on_images(run, parent)
+    judged = judge([(apart, "different", limit)])[0]
+    say(f"{sentence('the new model', 'its parent', apart, judged, limit)}. Models of other seeds may differ otherwise.")
     say(f"The new model is in {run.folder}; its recipe names {parent} as what it started from.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -103,6 +104,16 @@ def whole(text: str, flag: str, least: int = 1, most: int = 2**32 - 1) -> int:
     if int(text) > most:
         raise ValueError(f"{flag} must be a whole number of at most {most}, not {text}")
     return int(text)
+
+
+def points(text: str | None, default: float, flag: str = "--margin") -> float:
+    """A number of percentage points above 0."""
+    if text is None:
+        return default
+    with contextlib.suppress(ValueError):
+        if 0 < (found := float(text)) < 100:
+            return found
+    raise ValueError(f"{flag} must be a number of points above 0 and below 100, not {text}")
 
 
 def seconds(text: str) -> float:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vixformer.commands.flags import asked_recipe, finished_run, seconds, take, whole
+from vixformer.commands.flags import asked_recipe, finished_run, points, seconds, take, whole
 from vixformer.registry import pick
+from vixformer.results.evidence import MARGIN
 from vixformer.terminal import comparison, markdown, say, table
 
 
@@ -55,8 +56,8 @@ def compare(args: Sequence[str]) -> None:
     from vixformer.writing import write_text
 
     words = list(args)
-    own = ("out", "seeds", "folds", "epochs", "data", "budget", "against", "jobs")
-    out, seeds, folds, epochs, data, budget, against, jobs = (take(words, f"--{name}") for name in own)
+    own = ("out", "seeds", "folds", "epochs", "data", "budget", "against", "jobs", "tune", "margin")
+    out, seeds, folds, epochs, data, budget, against, jobs, tune, margin = (take(words, f"--{name}") for name in own)
     again = "--again" in words
     words = [word for word in words if word != "--again"]
     at = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
@@ -70,11 +71,12 @@ def compare(args: Sequence[str]) -> None:
     chosen = {name: asked_recipe(name, options, "compare", own) for name in names}
     if against is not None:
         pick(chosen, against, "model of this comparison")
-    folder = Path(out or "runs")
+    folder, limit = Path(out or "runs"), points(margin, MARGIN)
     with Watch("compare", None, f"vix compare {' '.join(args)}") as watch:
         many = None if folds is None else whole(folds, "--folds", least=2)
         how_many, at_a_time = whole(seeds or "1", "--seeds"), whole(jobs or "1", "--jobs")
-        observer = watch.next if at_a_time == 1 else watch.side_by_side(len(chosen) * how_many * (many or 1))
+        trials, runs = None if tune is None else whole(tune, "--tune"), how_many * (many or 1)
+        observer = watch.next if at_a_time == 1 else watch.side_by_side(len(chosen) * (runs if trials is None else trials + 2 * runs))
         found = run(
             chosen,
             folder,
@@ -83,10 +85,11 @@ def compare(args: Sequence[str]) -> None:
             again=again,
             budget=None if budget is None else seconds(budget),
             jobs=at_a_time,
+            tune=trials,
             observer=observer,
             tell=watch.tell,
         )
-    columns, cells, notes = comparison(found, against)
+    columns, cells, notes = comparison(found, against, limit)
     table(columns, cells)
     for note in notes:
         say(note)

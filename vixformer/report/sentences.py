@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vixformer.results.evidence import MARGIN, METHODS, Effect, Judged, averaged, effect, judge
+from vixformer.results.evidence import MARGIN, Effect, Judged, averaged, effect, judge, sentence
 from vixformer.results.groups import UNIQUE, Group, Layout, comparable, counted, differing, twin
 from vixformer.results.runs import Repetition, repetition
 from vixformer.results.timings import inference_ratio, training_ratio
@@ -40,17 +40,10 @@ class Answer:
     margin: float
 
     def __str__(self) -> str:
-        asked, found = self.question, self.question.found
-        over = ", one seed" if found.method == "test images" else f" over {counted(found.count, 'seed')}, {METHODS[found.method]}"
-        size = f"{found.mean:+.2f} ± {found.half:.2f} points"
-        if self.judged.verdict == "shown":
-            verb = "beats" if self.judged.direction == "above" else "loses to"
-            told = f"{asked.one} {verb} {asked.other} by {size.lstrip('+-')}"
-        elif self.judged.verdict == "ruled out":
-            told = f"that {asked.one} differs from {asked.other} by {self.margin:g} points or more: {size}"
-        else:
-            told = f"whether {asked.one} differs from {asked.other}: {size}"
-        return f"{self.judged.verdict.capitalize()}{f' ({asked.of})' if asked.of else ''}: {told}{over}{asked.costs}."
+        asked = self.question
+        told = sentence(asked.one, asked.other, asked.found, self.judged, self.margin)
+        verdict, _, rest = told.partition(":")
+        return f"{verdict}{f' ({asked.of})' if asked.of else ''}:{rest}{asked.costs}."
 
 
 def answers(groups: Sequence[Group], margin: float = MARGIN) -> dict[str, list[Answer]]:

@@ -185,6 +185,20 @@ def explained(margin: float, effects: Iterable[Effect]) -> str:
     )
 
 
+def sentence(one: str, other: str, found: Effect, judged: Judged, margin: float) -> str:
+    """A verdict of `different`, without its full stop."""
+    size = f"{found.mean:+.2f} ± {found.half:.2f} points"
+    if judged.verdict == "shown":
+        told = f"Shown: {one} {'beats' if judged.direction == 'above' else 'loses to'} {other} by {size.lstrip('+-')}"
+    elif judged.verdict == "ruled out":
+        told = f"Ruled out: that {one} differs from {other} by {margin:g} points or more: {size}"
+    else:
+        told = f"Open: whether {one} differs from {other}: {size}"
+    if found.method == "test images":
+        return f"{told}, one seed"
+    return f"{told} over {found.count:,} {'test images' if found.method == 'paired images' else 'seeds'}, {METHODS[found.method]}"
+
+
 def holm(values: Sequence[float]) -> list[float]:
     """p values adjusted so that the chance of any error among them all stays below the level."""
     order = sorted(range(len(values)), key=values.__getitem__)

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,13 +24,14 @@ from vixformer.measure.load import Watched, watched
 from vixformer.measure.machine import machine
 from vixformer.registry import fitted
 from vixformer.results.evidence import averaged
-from vixformer.results.runs import SUMMARY, Repetition, Spread, column, data_digest, folder_of, read_run, repetition
+from vixformer.results.runs import Repetition, Spread, column, read_run, repetition
 from vixformer.results.timings import Session, disturbed, keep_session
 from vixformer.training.budget import Cut, Prober, cut
 from vixformer.training.lanes import BESIDE, Lanes, share_of_threads
-from vixformer.training.loop import parent_run
 from vixformer.training.observer import Observer
+from vixformer.training.rounds import Folders, Rounds, Training
 from vixformer.training.start import asks_for_weights, parent_of
+from vixformer.training.tuning import Tuned, check_tunable, tuned
 from vixformer.writing import write_json
 
 TIMED_BATCH = 64
@@ -40,8 +42,7 @@ PROBING = 0.1
 HEADROOM = 1.2
 """Factor on the time of earlier trainings, to estimate the budget for the rest."""
 
-Unit = tuple[int, int | None]
-"""A seed, and a fold where there are folds."""
+UNTUNED = " at its own rate"
 
 
 class _Cut(TypedDict):
@@ -76,6 +77,10 @@ class Row:
     """Seconds of every epoch of every run."""
     disturbed: bool = False
     """Whether other work shared the cores while one of its runs was trained."""
+    tuned: Tuned | None = None
+    """What its learning-rate trials gave."""
+    untuned: Spread | None = None
+    """Test top-1 of the same seeds at the recipe's own rate."""
     split: str = ""
     """What says, beside the seed, which images it was trained on."""
 
@@ -102,6 +107,8 @@ class Comparison:
     """Seconds of a budget that would be enough for the runs that did not fit."""
     timing: Watched | None = None
     """What else ran during the timing of inference."""
+    tune: int | None = None
+    """Learning-rate trials that each model was to have."""
 
 
 def compare(
@@ -113,13 +120,15 @@ def compare(
     again: bool = False,
     budget: float | None = None,
     jobs: int = 1,
+    tune: int | None = None,
     observer: Callable[[str, Recipe, bool], Observer] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
     """Train what is not there yet, then measure all together. `observer(name, recipe, done)` is asked for one before each run.
 
     `budget` is seconds for everything: all recipes are cut alike, to what a probe says will fit, and what still does not is not run.
-    `jobs` trainings run at a time, processes that share the threads.
+    `jobs` trainings run at a time, processes that share the threads. With `tune`, each recipe first gets so many learning-rate trials; the
+    seeds after that vary the split as well as the start and the order.
     """
     out = Path(out)
     began = time.perf_counter()
@@ -131,97 +140,50 @@ def compare(
         raise ValueError(f"nothing to train: {'; '.join(not_run)}")
     parents = dict(found for found in map(parent_of, recipes.values()) if found is not None and found[0] not in recipes)
     among = {**parents, **recipes}
-    limits = None if budget is None else _cut(among, out, seeds * (folds or 1), budget, jobs, tell)
+    if tune is not None:
+        check_tunable(recipes, tune, folds)
+    runs_each = seeds * (folds or 1) if tune is None else tune + 2 * seeds * (folds or 1)
+    limits = None if budget is None else _cut(among, out, runs_each, budget, jobs, tell)
     shortened = limits is not None and (limits.fraction < 1 or any(r.train.epochs > limits.epochs for r in among.values()))
     uncut = among
     if limits is not None:
         among = {name: limits.applied(recipe) for name, recipe in among.items()}
     recipes = {name: among[name] for name in recipes}
-    folders: dict[str, dict[Unit, Path]] = {name: {} for name in recipes}
-    digests: dict[Any, str] = {}
-    took: dict[str, float] = {}
-    names: dict[str, str] = {}
-    """By the label of a training."""
-    waiting: list[str] = []
-    """Names of the trainings that a budget leaves no time for."""
-    # seed by seed, so that if time runs out all recipes have as many
-    plans = [[(name, planned) for planned in _plan(recipe, seeds, folds)] for name, recipe in recipes.items()]
+    left = None if budget is None else lambda: budget - (time.perf_counter() - began)
+
     with Lanes(jobs) as lanes:
-
-        def watching(name: str, recipe: Recipe, done: bool = False) -> Observer:
-            return observer(_label(name, recipe, seeds), recipe, done) if observer else Observer()
-
-        def folder_of_run(name: str, recipe: Recipe) -> Path:
-            key = (recipe.data.name, recipe.data.root, recipe.data.resize)
-            if key not in digests:
-                source = recipe.data.source()
-                digests[key] = data_digest(source.read("train"), source.read("test"))
-            return folder_of(out, name, recipe, digests[key])
-
-        def finished(folder: Path) -> bool:
-            return (folder / SUMMARY).exists() and not again
-
-        def left_for(trainings: list[str]) -> bool:
-            """Whether there is time for these trainings, from the time each took before. One of the models is always trained."""
-            if budget is None or not lanes.longest or not any(folders.values()):
-                return True
-            each = [took.get(name, lanes.longest) for name in trainings]
-            return not waiting and time.perf_counter() - began + max(sum(each) / jobs, *each) <= budget
-
-        for number, round_ in enumerate(zip(*plans, strict=True)):
-            started = [parent_run(recipe, out, among) for _, recipe in round_]
-            missing = {p.folder: p for p in started if p is not None and not (p.folder / SUMMARY).exists()}
-            runs = [
-                (name, recipe if parent is None else parent.started(recipe), parent)
-                for (name, recipe), parent in zip(round_, started, strict=True)
+        rounds = Rounds(lanes, out, among, left, partial(_label, seeds=seeds), again=again, observer=observer)
+        rates = {} if tune is None else tuned(recipes, tune, folds, rounds, lanes)
+        rows = [(name, name, rates[name].applied(recipe) if rates else recipe) for name, recipe in recipes.items()]
+        rows += [(name + UNTUNED, name, recipes[name]) for name, found in rates.items() if found.rate != found.own]
+        plans = [
+            [
+                Training(row, name, planned, _label(row, planned, seeds), (planned.train.seed, planned.data.fold if folds else None))
+                for planned in _plan(recipe, seeds, folds, vary_split=tune is not None)
             ]
-            if budget is not None and number:
-                lanes.wait()
-                took |= {names.get(label, label): seconds for label, seconds in lanes.took.items()}
-                new = [
-                    name for name, recipe, parent in runs
-                    if (parent is not None and parent.folder in missing) or not finished(folder_of_run(name, recipe))
-                ]  # fmt: skip
-                wanted = [*(parent.name for parent in missing.values()), *new]
-                if wanted and not left_for(wanted):  # a part of a round would be left out of the table
-                    waiting += wanted
-                    not_run += [_label(name, recipe, seeds) for name, recipe, _ in runs if name in new]
-                    runs, missing = [(name, recipe, parent) for name, recipe, parent in runs if name not in new], {}
-            for parent in missing.values():
-                watch = watching(parent.name, parent.recipe)
-                lanes.train(parent.name, parent.recipe, parent.folder, resume=True, observer=watch)
-            if any(started):
-                lanes.wait()
-            for name, recipe, _ in runs:
-                folder, label = folder_of_run(name, recipe), _label(name, recipe, seeds)
-                done = finished(folder)
-                if done:
-                    took.setdefault(name, (read_run(folder).summary or {}).get("seconds_in_all", 0.0))
-                else:
-                    lanes.wait(jobs - 1)
-                if not done and not left_for([name]):
-                    waiting.append(name)
-                    not_run.append(label)
-                    continue
-                watch = watching(name, recipe, done)
-                if not done:
-                    names[label] = name
-                    lanes.train(label, recipe, folder, resume=not again, observer=watch)
-                folders[name][recipe.train.seed, recipe.data.fold if folds else None] = folder
-        lanes.wait()
-        took |= {names.get(label, label): seconds for label, seconds in lanes.took.items()}
+            for row, name, recipe in rows
+        ]
+        folders = rounds.train(zip(*plans, strict=True))
         enough = None
-        if waiting and limits is not None:
-            rest = sum(took.get(name, lanes.longest) for name in waiting) / jobs
+        if rounds.waiting and limits is not None:
+            rest = sum(rounds.took.get(name, lanes.longest) for name in rounds.waiting) / jobs
             enough = 60.0 * math.ceil((HEADROOM * rest + len(recipes)) / 60)
-            _remember(out, _asked(uncut, seeds * (folds or 1), enough, jobs), limits)
+            _remember(out, _asked(uncut, runs_each, enough, jobs), limits)
+    not_run += rounds.not_run
     shown, left_out = _shared(folders)
+    untuned = {name: shown.pop(name + UNTUNED, []) for name in rates}
     tell(f"timing inference of {len(shown)} models in turn")
-    rows, timing = _rows(shown, folds, out)
-    return Comparison(rows, limits, shortened, tuple(not_run), jobs, tuple(left_out), enough, timing)
+    found, timing = _rows(shown, folds, out)
+    found = [_with_tuning(row, rates[row.name], untuned[row.name]) for row in found] if rates else found
+    return Comparison(found, limits, shortened, tuple(not_run), jobs, tuple(left_out), enough, timing, tune)
 
 
-def _shared(folders: dict[str, dict[Unit, Path]]) -> tuple[dict[str, list[Path]], list[str]]:
+def _with_tuning(row: Row, found: Tuned, untuned: list[Path]) -> Row:
+    at_own = row.test_top1 if found.rate == found.own else column([read_run(path).summary or {} for path in untuned], "test_top1")
+    return replace(row, tuned=found, untuned=at_own)
+
+
+def _shared(folders: Folders) -> tuple[dict[str, list[Path]], list[str]]:
     """The runs on those seeds and folds that all models have, so that means and differences are of the same ones; and what is left out."""
     some = {name: units for name, units in folders.items() if units}
     common = set.intersection(*map(set, some.values()))
@@ -273,14 +235,15 @@ def _remember(out: Path, asked: str, chosen: Cut) -> None:
     write_json(out / BUDGETS, {**_known(out), asked: vars(chosen)})
 
 
-def _plan(recipe: Recipe, seeds: int, folds: int | None) -> Iterator[Recipe]:
+def _plan(recipe: Recipe, seeds: int, folds: int | None, vary_split: bool) -> Iterator[Recipe]:
     """One recipe a seed, and where there are folds one a seed and fold."""
-    for seed in range(recipe.train.seed, recipe.train.seed + seeds):
-        seeded = replace(recipe, train=replace(recipe.train, seed=seed))
+    for i in range(seeds):
+        data = replace(recipe.data, split_seed=recipe.data.split_seed + i) if vary_split else recipe.data
+        seeded = replace(recipe, data=data, train=replace(recipe.train, seed=recipe.train.seed + i))
         if folds is None:
             yield seeded
         else:
-            yield from (replace(seeded, data=replace(recipe.data, folds=folds, fold=fold)) for fold in range(folds))
+            yield from (replace(seeded, data=replace(data, folds=folds, fold=fold)) for fold in range(folds))
 
 
 def _label(name: str, recipe: Recipe, seeds: int) -> str:

@@ -21,7 +21,8 @@ from vixformer.data.preprocess import PREPROCESSING_FILE, Preprocessing
 from vixformer.measure.accuracy import evaluate
 from vixformer.measure.latency import interleaved
 from vixformer.recipes.convert import RATE
-from vixformer.results.runs import RECIPE, read_run
+from vixformer.results.evidence import Effect, on_images
+from vixformer.results.runs import RECIPE, Run, read_run
 from vixformer.training.budget import Cut
 from vixformer.training.parts import load_parts, pick_device
 from vixformer.training.start import fitted_on, lesson, trained_model
@@ -61,6 +62,14 @@ def name_of(folder: Path, recipe: Recipe) -> str:
     """Of a converted run: its parent's, without what made that one unique, and the attention."""
     parent = re.sub(r"-seed\d+(-fold\d+)?-[0-9a-f]{12}$", "", folder.resolve().name)
     return f"{parent}-to-{re.sub(r'[^a-z0-9]+', '-', recipe.model.attention.lower()).strip('-')[:48]}"
+
+
+def difference_on_images(run: Run, parent: Path) -> Effect:
+    """Test top-1 of a converted run minus that of its parent, which have seen the same test images."""
+    device = pick_device(run.recipe.train.device)
+    test = load_parts(run.recipe, device).test
+    new, old = (evaluate(trained_model(folder).to(device), test) for folder in (run.folder, parent))
+    return on_images(*((scores.predictions == scores.labels).tolist() for scores in (new, old)))
 
 
 def choose_layers(

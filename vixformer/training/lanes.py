@@ -22,6 +22,7 @@ from vixformer.config import Recipe, recipe_from_dict
 from vixformer.jsonfile import parse_json
 from vixformer.notes import printed_notes, want_of_memory
 from vixformer.registry import complaint, foreign, import_foreign
+from vixformer.training.faults import NotFiniteError
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer
@@ -64,6 +65,8 @@ class Lanes:
         """Seconds that a training took, of those that are over."""
         self.took: dict[str, float] = {}
         """The same, by label."""
+        self.may_diverge = False
+        """Whether a loss that is not finite ends the training alone, and not everything."""
         self.running: list[_Lane] = []
         self.events: queue.Queue[tuple[_Lane, str]] = queue.Queue()
         self.interrupt = Interrupt(waits=False)
@@ -86,7 +89,11 @@ class Lanes:
         """Returns when the training has begun, which waits for a free lane."""
         if self.count == 1:
             began = time.perf_counter()
-            train(recipe, folder, resume=resume, observer=observer)
+            try:
+                train(recipe, folder, resume=resume, observer=observer)
+            except NotFiniteError:
+                if not self.may_diverge:
+                    raise
             self._took(label, began)
             return
         self.wait(self.count - 1)
@@ -122,10 +129,12 @@ class Lanes:
 
     def _heard(self, lane: _Lane, line: str) -> None:
         event: dict[str, Any] = json.loads(line) if line else {}
-        if "error" in event:
+        if "error" in event and not (self.may_diverge and event["diverged"]):
             raise ValueError(f"{lane.label}: {event['error']}")
-        if event:
+        if "what" in event:
             getattr(lane.observer, event["what"])(*event["values"])
+        elif event:
+            pass  # it diverged, and ends
         elif lane.process.wait() == 0:
             self.running.remove(lane)
             lane.observer.ends()
@@ -193,11 +202,11 @@ def main() -> None:
         with printed_notes():
             train(recipe, folder, resume=how == "resume", observer=_Telling())
     except (ValueError, ImportError) as error:
-        _tell(error=complaint(error, job["foreign"]))
+        _tell(error=complaint(error, job["foreign"]), diverged=isinstance(error, NotFiniteError))
     except (MemoryError, RuntimeError) as error:
         if (sentence := want_of_memory(error)) is None:
             raise
-        _tell(error=sentence)
+        _tell(error=sentence, diverged=False)
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -1,0 +1,70 @@
+"""`vix power`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import PositiveFloat
+
+from vixformer.commands.flags import split_flags
+from vixformer.registry import pick
+from vixformer.results.evidence import MARGIN, explained
+from vixformer.terminal import count, read, say, table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    effect: PositiveFloat = 1.0
+    """Difference of top-1, in points, that the runs are to show."""
+    margin: PositiveFloat = MARGIN
+    """Points of top-1 that a difference must reach to matter, and that the runs are to rule out."""
+    against: str | None = None
+    """Model that the others are compared with (default: exact attention of the same protocol)."""
+
+
+def power(args: Sequence[str]) -> None:
+    words, flags = split_flags(args)
+    options: Options = read(Options, flags, "power")
+    if not words:
+        raise ValueError('which runs? write "vix power runs"; "vix compare" leaves them there')
+
+    from vixformer.results.groups import counted, find_runs, some_groups
+    from vixformer.results.power import POWER, needs, uncertainty
+
+    folders = [Path(word) for word in words]
+    found = find_runs(folders)
+    groups = some_groups(found, folders)
+    if options.against is not None:
+        pick({group.name: group for group in groups}, options.against, "model of these runs")
+    for problem in found.damaged:
+        say(f"left out: {problem}")
+    made, few = needs(groups, options.effect, options.margin, options.against)
+    if not made:
+        why = f"{few[0]} have too few seeds" if few else "there is only one model of each protocol"
+        raise ValueError(f"no pair of models in {', '.join(words)} has a spread: {why}; a spread takes 2 seeds of both (--seeds 2)")
+    columns = (
+        "model", "against", "difference", "verdict", "spread", "seeds", f"to show {options.effect:g}", "more minutes",
+        f"to rule out {options.margin:g}", "more minutes",
+    )  # fmt: skip
+    rows = [
+        (n.one, n.other, str(n.found), n.judged.verdict, f"{n.sd:.2f}", str(n.found.count), count(n.show), f"{n.minutes(n.show):,.0f}",
+         count(n.rule_out), f"{n.minutes(n.rule_out):,.0f}")
+        for n in made
+    ]  # fmt: skip
+    table(columns, rows)
+    say(explained(options.margin, [n.found for n in made]))
+    say(
+        f"Seeds of each model so that a difference of {options.effect:g} points is shown with {POWER:.0%} probability, and so that one of "
+        f"{options.margin:g} points is ruled out where there is none; minutes are of the seeds that are missing, one training at a time. "
+        "Spread is the standard deviation of paired differences, or of the runs of one model where nothing pairs them."
+    )
+    least = min(n.found.count for n in made)
+    low, high = uncertainty(least)
+    say(
+        f"A spread of {counted(least, 'seed')} is uncertain: the true one is {low:.1f} to {high:.1f} times as large (95 %), and seeds grow "
+        "with its square. Ask again when more seeds are there."
+    )
+    if few:
+        say(f"Too few seeds for a spread: {'; '.join(few)}.")
