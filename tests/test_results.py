@@ -358,6 +358,7 @@ def test_files_of_figures_are_drawn_from_what_is_kept(made: dict[str, str]) -> N
             assert figures.is_drawn(name, figure), name
     shown = {name for text in made.values() for name in re.findall(r"\(figures/([^)]+)\)", text)}
     assert shown == there
+    assert all("### Where models look" in made[f"{name}.md"] for name in DOCUMENTS)
     assert sum((figures.FOLDER / name).stat().st_size for name in there) < 3_000_000
 
 

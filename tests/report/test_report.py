@@ -18,8 +18,10 @@ from vixformer.cli import main
 from vixformer.measure.latency import paired_ratio
 from vixformer.notes import Note
 from vixformer.report.collect import collect
+from vixformer.report.figures import all_figures
 from vixformer.report.maps import looks, overlay
 from vixformer.report.sentences import Answer, Question, answers, sentences
+from vixformer.report.table import columns
 from vixformer.results.cells import in_csv
 from vixformer.results.evidence import Effect, effect, judge
 from vixformer.results.groups import Group, find_runs, read_groups
@@ -76,7 +78,14 @@ def test_every_figure_is_written_in_every_form(page: Path) -> None:
         with Image.open(folder / f"{name}.png") as image:
             assert min(image.size) > 100
     pictures = {path.stem for path in folder.glob("*.png")} - set(charts)
-    assert {"augmentation-fashion-mini", "patches-fashion-mini", "confused-fashion-mini", "attention-fashion-mini-0"} <= pictures
+    assert {
+        "examples-fashion-mini",
+        "steps-fashion-mini",
+        "augmentation-fashion-mini",
+        "patches-fashion-mini",
+        "confused-fashion-mini",
+        "attention-fashion-mini-0",
+    } <= pictures
     assert any(name.startswith("heads-fashion-mini-0-all") for name in pictures)
 
 
@@ -492,3 +501,19 @@ def test_charts_in_the_page_have_the_numbers_of_the_runs(runs: Path, page: Path)
     for group in read_groups([runs]):
         mine = [row["count"] for row in confusion if row["model"] == group.name]
         assert mine == [count for line in group.first["confusion"] for count in line]
+
+
+def test_runs_that_read_the_test_set_after_every_epoch_have_its_columns_and_curves(tmp_path: Path, runs: Path) -> None:
+    assert "last test %" not in [column.name for column in columns(read_groups([runs]))]
+    recipe = tiny(attention="performer(kernel=mixture, features=none)", epochs=2, track_test=True)
+    done = train(recipe, tmp_path / "mixture-seed0")
+    (group,) = read_groups([tmp_path])
+    cells = {column.name: column.value(group) for column in columns([group])}
+    assert cells["best test %"] == max(epoch["test_top1"] for epoch in done.history)
+    assert cells["last test %"] == done.history[-1]["test_top1"]
+    assert cells["train %"] == pytest.approx(done.history[-1]["train_top1"])
+    assert cells["epochs"] == 2
+    drawn = {figure.name: json.dumps(figure.chart.to_dict()) for figure in all_figures([group])}
+    assert "test loss" in drawn["curves"]
+    learned = [value for epoch in done.history for key, value in epoch.items() if key.endswith(".mixture")]
+    assert all(str(value) in drawn["learned"] for value in learned)

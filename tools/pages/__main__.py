@@ -1,8 +1,10 @@
-"""`python -m tools.pages`, which `make results` calls."""
+"""`python -m tools.pages`, which `make results` calls. `python -m tools.pages RUNS` also draws where models of these run folders look."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from benchmarks.page import put
 from tools.pages import cifar_kernels, claims, convert, coverage, fast_attention, figures, hybrid, lens, linear_tests, xformers
@@ -31,7 +33,7 @@ def pages() -> dict[str, str]:
 
 
 def main() -> None:
-    figures.written(list(DOCUMENTS.values()))
+    figures.written(list(DOCUMENTS.values()), [Path(folder) for folder in sys.argv[1:]])
     for name, text in pages().items():
         (RESULTS / name).write_text(text)
     for marker, made in INSIDE.items():

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tools.pages.answers import Answer, answers
 from tools.pages.blocks import Block, blocks
 from tools.pages.costs import TIMED, counted, peaks, ranges, times, timing
-from tools.pages.figures import FOLDER, Drawing, by_data, drawings, files
+from tools.pages.figures import FOLDER, Drawing, attention_files, by_data, drawings, files
 from tools.pages.tables import EVERY, MEMORY, REPORTED, RUNS, TIMES, Column, either, mean_of, settings, table
 from tools.runs import Kept
 from vixformer import list_recipes
@@ -216,7 +216,18 @@ def _learned(document: Document) -> list[str]:
 
 def _figures(document: Document) -> list[str]:
     about = "Drawn by the definitions of `vix report` from the runs of the tables above, and from what was timed in turn."
-    return ["## Figures", about, *(part for drawing in drawings(document) for part in _drawn(drawing))]
+    return ["## Figures", about, *(part for drawing in drawings(document) for part in _drawn(drawing)), *_looks(document)]
+
+
+def _looks(document: Document) -> list[str]:
+    about = (
+        "Bright is looked at, each map stretched to its own range; rollout multiplies the maps of all layers. The maps need weights, which "
+        "are not kept here: `python -m tools.pages RUNS` draws them from run folders."
+    )
+    there = [name for name in attention_files(document) if (FOLDER / name).exists()]
+    missing = [name.rpartition("-")[2].removesuffix(".png") for name in attention_files(document) if name not in there]
+    waits = f"Not drawn yet: maps of models trained on {' and '.join(missing)}, which wait for run folders." if missing else ""
+    return ["### Where models look", *(f"![Maps of attention](figures/{name})" for name in there), about, waits]
 
 
 def _drawn(drawing: Drawing) -> list[str]:

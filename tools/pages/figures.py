@@ -24,8 +24,8 @@ from vixformer.config import recipe_from_dict
 from vixformer.documents.base import Document, Exhibit
 from vixformer.report.figures.base import FIGURES, Figure, complete, file_name
 from vixformer.report.figures.measured import histogram, memory_bars
-from vixformer.report.pictures import pictures_of_data
-from vixformer.results.groups import Group
+from vixformer.report.pictures import attention, pictures_of_data
+from vixformer.results.groups import Group, counted, find_runs
 from vixformer.results.runs import Run
 from vixformer.training.parts import load_parts
 from vixformer.writing import write_bytes
@@ -172,6 +172,32 @@ def memory_figure(names: Sequence[str]) -> Figure | None:
     return memory_bars(rows)
 
 
+# --- where models look
+
+
+def attention_files(document: Document) -> dict[str, list[str]]:
+    """By the name of the file, the rows that it may show."""
+    return {
+        f"{document.name}-attention-{data}.png": names for data, names in by_data(list(document.printed)).items() if data != "synthetic"
+    }
+
+
+def _looks(names: Sequence[str], groups: Sequence[Group]) -> bytes | None:
+    """Of the best of these rows whose weights are in a run folder: the best with exact attention, and others beside it."""
+    known = {name.replace("/", "-"): name for name in names}
+    found = [replace(group, name=_trained(known[group.name], group)) for group in groups if group.name in known]
+    if not found or _of_data(names[0]) is None:
+        return None
+    best = sorted(found, key=lambda group: -max(group.values("test_top1")))
+    parts = load_parts(best[0].runs[0].recipe, torch.device("cpu"))
+    pictures = attention(load_recipe(names[0]).data.name, parts, best, print, 1)
+    return pictures[0].png() if pictures else None
+
+
+def _trained(name: str, group: Group) -> str:
+    return f"{name}, {counted(group.first['epochs'], 'epoch')}, {group.first['test_top1']:.1f} %"
+
+
 # --- files
 
 
@@ -193,8 +219,10 @@ def files(document: Document) -> dict[str, Figure]:
     return found
 
 
-def written(documents: Sequence[Document]) -> None:
-    """Draws what is not there as it should be. Pictures of data that is not here stay as they are."""
+def written(documents: Sequence[Document], folders: Sequence[Path] = ()) -> None:
+    """Draws what is not there as it should be. Pictures of data that is not here stay as they are, and so do maps of attention unless these
+    folders have runs with weights."""
+    groups = find_runs(folders).groups
     FOLDER.mkdir(exist_ok=True)
     keep = set[str]()
     for document in documents:
@@ -206,7 +234,11 @@ def written(documents: Sequence[Document]) -> None:
         for name, (draw, recipe) in pictures.items():
             if (drawn := _picture(draw, recipe)) is not None:
                 write_bytes(FOLDER / name, drawn)
-        keep |= charts.keys() | pictures.keys()
+        looks = attention_files(document)
+        for name, rows in looks.items():
+            if groups and (drawn := _looks(rows, groups)) is not None:
+                write_bytes(FOLDER / name, drawn)
+        keep |= charts.keys() | pictures.keys() | looks.keys()
     for path in FOLDER.iterdir():
         if path.name not in keep:
             path.unlink()
