@@ -72,9 +72,18 @@ def test_the_table_is_of_the_runs(runs: Path, capsys: pytest.CaptureFixture[str]
     main(["power", str(runs), "--effect", "2", "--margin", "1", "--against", "mixed"])
     said = capsys.readouterr().out
     assert "to show 2" in said
-    assert "against a margin of 1 points" in said
+    assert "to rule out 1 " in said
+    assert "Intervals of 95 %: paired by seed and split." in said
     assert "A spread of 2 seeds is uncertain" in said
     assert said.count(" mixed ") >= 3
+
+
+def test_a_single_exact_run_does_not_stand_for_those_with_a_spread(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs, tmp_path / "runs")
+    for folder in runs.glob("exact-seed0-*"):
+        shutil.copytree(folder, tmp_path / "runs" / "alone")
+    made, _ = needs(read_groups([tmp_path]), 1.0, 0.5)
+    assert {need.other for need in made} == {"exact"}
 
 
 def test_runs_without_a_spread(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

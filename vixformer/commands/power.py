@@ -10,7 +10,7 @@ from pydantic import PositiveFloat
 
 from vixformer.commands.flags import split_flags
 from vixformer.registry import pick
-from vixformer.results.evidence import MARGIN, explained
+from vixformer.results.evidence import MARGIN, methods
 from vixformer.terminal import count, read, say, table
 
 
@@ -45,16 +45,16 @@ def power(args: Sequence[str]) -> None:
         why = f"{few[0]} have too few seeds" if few else "there is only one model of each protocol"
         raise ValueError(f"no pair of models in {', '.join(words)} has a spread: {why}; a spread takes 2 seeds of both (--seeds 2)")
     columns = (
-        "model", "against", "difference", "verdict", "spread", "seeds", f"to show {options.effect:g}", "more minutes",
+        "model", "against", "difference", "spread", "seeds", f"to show {options.effect:g}", "more minutes",
         f"to rule out {options.margin:g}", "more minutes",
     )  # fmt: skip
     rows = [
-        (n.one, n.other, str(n.found), n.judged.verdict, f"{n.sd:.2f}", str(n.found.count), count(n.show), f"{n.minutes(n.show):,.0f}",
+        (n.one, n.other, str(n.found), f"{n.sd:.2f}", str(n.found.count), count(n.show), f"{n.minutes(n.show):,.0f}",
          count(n.rule_out), f"{n.minutes(n.rule_out):,.0f}")
         for n in made
     ]  # fmt: skip
     table(columns, rows)
-    say(explained(options.margin, [n.found for n in made]))
+    say(methods([n.found for n in made]))
     say(
         f"Seeds of each model so that a difference of {options.effect:g} points is shown with {POWER:.0%} probability, and so that one of "
         f"{options.margin:g} points is ruled out where there is none; minutes are of the seeds that are missing, one training at a time. "

@@ -176,13 +176,18 @@ def _verdict(says: Says, direction: Literal["above", "below", "within"]) -> Verd
 def explained(margin: float, effects: Iterable[Effect]) -> str:
     """What a table with verdicts says under it: the margin, the methods used, and the size of the family."""
     effects = list(effects)
-    counts = {METHODS[method]: n for method in METHODS if (n := sum(found.method == method for found in effects))}
-    methods = next(iter(counts), "") if len(counts) == 1 else ", ".join(f"{method} ({n})" for method, n in counts.items())
     family = f", and together as a family of {len(effects)} (Holm)" if len(effects) > 1 else ""
     return (
-        f"Intervals of 95 %: {methods}. Verdicts are against a margin of {margin:g} points{family}: a difference is shown (beyond zero), "
+        f"{methods(effects)} Verdicts are against a margin of {margin:g} points{family}: a difference is shown (beyond zero), "
         "ruled out (smaller than the margin) or open (neither)."
     )
+
+
+def methods(effects: Sequence[Effect]) -> str:
+    """How the intervals of a table were made, with the number of each kind where there are several."""
+    counts = {METHODS[method]: n for method in METHODS if (n := sum(found.method == method for found in effects))}
+    told = [method if len(counts) == 1 else f"{method} ({n})" for method, n in counts.items()]
+    return f"Intervals of 95 %: {', '.join(told)}."
 
 
 def sentence(one: str, other: str, found: Effect, judged: Judged, margin: float) -> str:

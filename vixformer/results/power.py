@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vixformer.results.evidence import LEVEL, Effect, Judged, effect, judge
+from vixformer.results.evidence import LEVEL, Effect, effect
 from vixformer.results.groups import Group, twin
 
 POWER = 0.8
@@ -83,7 +83,6 @@ class Need:
     one: str
     other: str
     found: Effect
-    judged: Judged
     sd: float
     """Of the differences of pairs, or without pairs of the runs of one model."""
     show: int
@@ -107,13 +106,12 @@ def needs(groups: Sequence[Group], size: float, margin: float, against: str | No
             few.append(f"{one.name} and {other.name}")
         else:
             known.append((one, other, found))
-    judged = judge([(found, "different", margin) for *_, found in known])
     made = []
-    for (one, other, found), verdict in zip(known, judged, strict=True):
+    for one, other, found in known:
         paired = found.method == "paired"
         sd = found.error * math.sqrt(found.count) if paired else _pooled(one, other)
         show, rule_out = (seeds_needed(sd, **asked, paired=paired) for asked in ({"effect": size}, {"margin": margin}))
-        made.append(Need(one.name, other.name, found, verdict, sd, show, rule_out, _seconds(one) + _seconds(other)))
+        made.append(Need(one.name, other.name, found, sd, show, rule_out, _seconds(one) + _seconds(other)))
     return made, few
 
 
@@ -122,7 +120,8 @@ def _other(group: Group, groups: Sequence[Group], against: str | None) -> Group 
     if against is not None:
         other = next((g for g in alike if g.name == against), None)
     else:
-        other = twin(group, groups) or min(alike, key=lambda g: g.name)
+        several = [g for g in groups if len(g.repetitions()) > 1]
+        other = twin(group, several) or twin(group, groups) or min(alike, key=lambda g: g.name)
     return None if other is group or (against is None and group.exact and other is not None and other.exact) else other
 
 
