@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,20 +15,22 @@ from tools.pages import answers as answering
 from tools.pages import claims
 from tools.pages.answers import Answer, answers
 from tools.pages.blocks import Budget, comparable
-from tools.pages.power import MOST_SEEDS, costs_to_decide, seeds_needed
+from tools.pages.power import costs_to_decide, seeds_to_decide
 from tools.pages.tables import EVERY
-from tools.runs import RESULTS, Kept
+from tools.runs import CUT, RESULTS, Kept, changed
 from vixformer import load_recipe
 from vixformer.documents import DOCUMENTS
 from vixformer.documents.base import Claim, Document
 from vixformer.results.evidence import Effect
+from vixformer.results.power import seeds_needed
 
 EXACT, RELU, PARENT = "linear-tests/mnist/linformer", "linear-tests/mnist/performer-relu-64", "linear-tests/mnist/transformer"
 CHILD, CONTROL = "linear-tests/mnist/linformer-from-checkpoint", "linear-tests/mnist/linformer-equal-epochs"
 TABLE = "| claim | where | own table | printed | here | margin | verdict | from | hours to decide |"
 
 
-def kept(name: str, seed: int, top1: float, epochs: int = 4, images: int = 1_000, **changes: Any) -> Kept:
+def kept(name: str, seed: int, top1: float, epochs: int = 4, **changes: Any) -> Kept:
+    images = changes.pop("images", 1_000)
     recipe = load_recipe(name).to_dict()
     for field, value in {"train.epochs": epochs, "train.seed": seed, **changes}.items():
         part, _, key = field.partition(".")
@@ -35,17 +38,15 @@ def kept(name: str, seed: int, top1: float, epochs: int = 4, images: int = 1_000
     history = [{"epoch": i + 1.0, "val_top1": top1 - epochs + i} for i in range(epochs)]
     summary = {"seed": seed, "test_top1": top1, "train_images": images, "test_images": 500, "epochs": epochs, "train_seconds": 36.0}
     found = Kept(recipe, summary, history)
-    from tools.runs import CUT, changed
-
     return replace(found, differs=tuple(sorted(changed(recipe, name).keys() - CUT)))
 
 
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Kept]]:
+def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, list[Kept]]]:
     for name in list(EVERY):
         monkeypatch.delitem(EVERY, name)
     answers.cache_clear()
-    yield EVERY  # pyright: ignore[reportReturnType]
+    yield EVERY
     EVERY.clear()
     answers.cache_clear()
 
@@ -77,7 +78,8 @@ def test_every_claim_has_its_row_and_the_counts_are_those_of_the_rows() -> None:
 
 def test_runs_of_different_budgets_are_never_in_one_effect(runs: dict[str, list[Kept]]) -> None:
     runs[EXACT] = [kept(EXACT, seed, 90.0 + seed / 10) for seed in range(3)]
-    for other in ({"epochs": 5}, {"images": 900}, {"data.resize": 16}, {"train.lr": 0.5}, {"train.precision": "bfloat16"}):
+    others: list[Any] = [{"epochs": 5}, {"images": 900}, {"data.resize": 16}, {"train.lr": 0.5}, {"train.precision": "bfloat16"}]
+    for other in others:
         runs[RELU] = [kept(RELU, seed, 80.0 + seed / 10, **other) for seed in range(3)]
         answers.cache_clear()
         assert not the_only_answer(CLAIM).decided, other
@@ -92,7 +94,7 @@ def test_runs_of_different_budgets_are_never_in_one_effect(runs: dict[str, list[
 
 
 def test_a_field_that_all_rows_have_changed_to_the_same_value_keeps_them_comparable(runs: dict[str, list[Kept]]) -> None:
-    batch = load_recipe(EXACT).train.batch_size
+    batch: Any = load_recipe(EXACT).train.batch_size
     runs[EXACT] = [kept(EXACT, seed, 90.0) for seed in range(2)]  # it has this batch by itself
     runs[RELU] = [kept(RELU, seed, 80.0, **{"train.batch_size": batch}) for seed in range(2)]
     runs[RELU] += [kept(RELU, seed, 70.0, **{"train.batch_size": batch + 1}) for seed in range(2)]
@@ -103,7 +105,7 @@ def test_a_field_that_all_rows_have_changed_to_the_same_value_keeps_them_compara
 
 def test_another_attention_alone_is_another_row(runs: dict[str, list[Kept]]) -> None:
     runs[EXACT] = [kept(EXACT, seed, 90.0) for seed in range(2)]
-    runs[RELU] = [kept(RELU, seed, 80.0, **{"model.attention": "fourier"}) for seed in range(2)]
+    runs[RELU] = [kept(RELU, seed, 80.0, 4, **{"model.attention": "fourier"}) for seed in range(2)]
     assert not the_only_answer(CLAIM).decided
 
 
@@ -146,22 +148,15 @@ def test_first_epochs_and_the_split_are_read_from_the_runs(runs: dict[str, list[
     assert found.found.effect.mean == pytest.approx(10.0)
 
 
-@pytest.mark.parametrize("method", ["paired", "welch"])
-def test_with_the_seeds_that_are_needed_a_claim_is_decided_and_with_one_less_it_is_not(method: Any) -> None:
-    found = Effect(0.8, 1.0 / math.sqrt(3), 2 if method == "paired" else 4, 3, method)
-    needed = seeds_needed(found, 0.5)
-    assert needed is not None
-
-    def p(count: int) -> float:
-        freedom = count - 1 if method == "paired" else 2 * (count - 1)
-        then = Effect(0.8, 1.0 / math.sqrt(count), freedom, count, method)
-        return min(then.differs(), then.within(0.5))
-
-    assert p(needed) <= 0.05 < p(needed - 1)
-    assert seeds_needed(found, 0.5, 0.05 / 20) > needed  # pyright: ignore[reportOptionalOperand]
-    assert seeds_needed(replace(found, mean=0.5), 0.5) is not None
-    assert seeds_needed(replace(found, mean=0.5, error=20.0), 0.5) is None
-    assert MOST_SEEDS < 1_000
+def test_seeds_that_decide_are_the_fewer_of_those_that_show_and_those_that_rule_out() -> None:
+    paired, welch = Effect(0.2, 0.3, 2, 3, "paired"), Effect(0.2, 0.3, 4, 3, "welch")
+    level = 0.05 / 20
+    show = seeds_needed(0.3 * math.sqrt(3), effect=0.2, level=level)
+    rule_out = seeds_needed(0.3 * math.sqrt(3), margin=0.6 - 0.2, level=level)
+    assert seeds_to_decide(paired, 0.6, level) == min(show, rule_out) == rule_out > seeds_to_decide(paired, 0.6, 0.05)
+    assert seeds_to_decide(paired, 0.1, level) == show
+    assert seeds_to_decide(welch, 0.1, level) == seeds_needed(0.3 * math.sqrt(1.5), effect=0.2, paired=False, level=level)
+    assert seeds_to_decide(Effect(0.0, 0.3, 2, 3, "paired"), 0.4, level) == rule_out
 
 
 def test_hours_are_those_of_the_seeds_that_are_missing(runs: dict[str, list[Kept]]) -> None:
@@ -171,8 +166,7 @@ def test_hours_are_those_of_the_seeds_that_are_missing(runs: dict[str, list[Kept
     found = answers(document(CLAIM, unrun))
     more, fresh = costs_to_decide(found)
     assert found[0].found.effect is not None
-    needed = seeds_needed(found[0].found.effect, found[0].found.margin)
-    assert needed is not None
+    needed = seeds_to_decide(found[0].found.effect, found[0].found.margin, 0.05)
     assert more is not None
     assert fresh is not None
     assert more.hours == pytest.approx((needed - 3) * 2 * 36 / 3600)

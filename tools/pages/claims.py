@@ -24,8 +24,8 @@ HOW = """\
 * Runs of different epochs, images, resolutions or versions of a recipe are never in one effect. Our budgets are smaller than the
   documents': a verdict holds for the budget beside it.
 * *Own table*: whether the effect in the document's own table is what its text claims.
-* Hours of open claims: what more seeds at the same budget would take on one thread, so that either test would decide if the effect and
-  its spread stay as they are. Of claims without runs: three seeds at the document's usual budget here."""
+* Hours of open claims: what more seeds at the same budget take on one thread, so that a difference as large as ours would be decided with
+  a probability of 80 %, corrected for the number of open claims. Of claims without runs: three seeds at the document's largest budget."""
 
 
 def page() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tools.pages.answers import Answer
 from tools.pages.tables import EVERY
@@ -13,6 +13,8 @@ from tools.runs import Kept
 from vixformer.documents.base import Claim, is_cost
 from vixformer.documents.verdicts import decidable
 from vixformer.results.evidence import LEVEL, Effect
+from vixformer.results.groups import counted
+from vixformer.results.power import seeds_needed
 
 FIRST_SEEDS = 3
 """Of a claim that nothing was run for, or one seed."""
@@ -36,27 +38,23 @@ def _cost(answer: Answer, every: Sequence[Answer], family: int) -> Cost | None:
     claim, effect = answer.found.claim, answer.found.effect
     if is_cost(claim.measure):
         return Cost(None, "minutes, on a quiet machine")
-    if effect is None or not decidable(effect):
-        seconds = _seconds(answer, every)
-        return Cost(None if seconds is None else FIRST_SEEDS * seconds / 3600, f"{FIRST_SEEDS} seeds")
-    needed = seeds_needed(effect, answer.found.margin, LEVEL / family)
-    if needed is None:
-        return Cost(None, f"over {MOST_SEEDS} seeds: more epochs first")
     seconds = _seconds(answer, every)
-    hours = None if seconds is None else (needed - effect.count) * seconds / 3600
-    return Cost(hours, f"{needed - effect.count} more seeds")
+    if effect is None or not decidable(effect):
+        return Cost(None if seconds is None else FIRST_SEEDS * seconds / 3600, f"{FIRST_SEEDS} seeds")
+    needed = seeds_to_decide(effect, answer.found.margin, LEVEL / family)
+    if needed > MOST_SEEDS:
+        return Cost(None, f"over {MOST_SEEDS} seeds: more epochs first")
+    more = max(1, needed - effect.count)
+    return Cost(None if seconds is None else more * seconds / 3600, f"{counted(more, 'more seed')}")
 
 
-def seeds_needed(found: Effect, margin: float, level: float = LEVEL) -> int | None:
-    """How many repetitions a side decide this difference, if its mean and its spread stay what they are: until it is beyond zero or within
-    the margin. None where `MOST_SEEDS` do not."""
-    spread = found.error * math.sqrt(found.count)
-    for count in range(found.count + 1, MOST_SEEDS + 1):
-        freedom = count - 1 if found.method == "paired" else 2 * (count - 1)
-        then = replace(found, error=spread / math.sqrt(count), freedom=freedom, count=count)
-        if min(then.differs(), then.within(margin)) <= level:
-            return count
-    return None
+def seeds_to_decide(found: Effect, margin: float, level: float) -> int:
+    """Seeds of each side, so that a difference as large as the one found is shown, or ruled out where it is within the margin."""
+    paired = found.method == "paired"
+    sd, size = found.error * math.sqrt(found.count / (1 if paired else 2)), abs(found.mean)
+    asked = [{"effect": size}] if size else []
+    asked += [{"margin": margin - size}] if size < margin else []
+    return min(seeds_needed(sd, **one, paired=paired, level=level) for one in asked)
 
 
 def _seconds(answer: Answer, every: Sequence[Answer]) -> float | None:

@@ -17,12 +17,18 @@ QUANTILES = 2000
 
 
 def seeds_needed(
-    sd: float, effect: float | None = None, margin: float | None = None, power: float = POWER, paired: bool = True
-) -> int:  # fmt: skip
+    sd: float,
+    effect: float | None = None,
+    margin: float | None = None,
+    power: float = POWER,
+    paired: bool = True,
+    level: float = LEVEL,
+) -> int:
     """Seeds of each model so that a true difference of `effect` is shown, or that a difference beyond `margin` is ruled out where there is
     none, with this probability.
 
-    `sd` is the standard deviation of the differences of pairs, or without pairs that of the runs of one model.
+    `sd` is the standard deviation of the differences of pairs, or without pairs that of the runs of one model. `level` is that of the test:
+    less than usual where several claims are judged together.
     """
     if (effect is None) == (margin is None):
         raise ValueError("give an effect to show or a margin to rule out, one of them")
@@ -34,12 +40,12 @@ def seeds_needed(
         )
     chance = _shown if effect is not None else _ruled_out
     enough = 2
-    while chance(enough, sd, size, paired) < power:
+    while chance(enough, sd, size, paired, level) < power:
         enough *= 2
     few = enough // 2  # not enough, or 1
     while enough - few > 1:
         middle = (few + enough) // 2
-        few, enough = (few, middle) if chance(middle, sd, size, paired) >= power else (middle, enough)
+        few, enough = (few, middle) if chance(middle, sd, size, paired, level) >= power else (middle, enough)
     return enough
 
 
@@ -48,16 +54,16 @@ def _error(n: int, sd: float, paired: bool) -> tuple[float, int]:
     return sd * math.sqrt((1 if paired else 2) / n), (n - 1 if paired else 2 * n - 2)
 
 
-def _shown(n: int, sd: float, size: float, paired: bool) -> float:
+def _shown(n: int, sd: float, size: float, paired: bool, level: float) -> float:
     from scipy.stats import nct, t
 
     error, freedom = _error(n, sd, paired)
     if size > CERTAIN * error:
         return 1.0
-    return float(nct.sf(t.ppf(1 - LEVEL / 2, freedom), freedom, size / error))
+    return float(nct.sf(t.ppf(1 - level / 2, freedom), freedom, size / error))
 
 
-def _ruled_out(n: int, sd: float, size: float, paired: bool) -> float:
+def _ruled_out(n: int, sd: float, size: float, paired: bool, level: float) -> float:
     """The two one-sided tests both reject: the mean is within what the margin leaves beside the measured error, over all that it may be."""
     import numpy as np
     from scipy.stats import chi2, norm, t
@@ -66,7 +72,7 @@ def _ruled_out(n: int, sd: float, size: float, paired: bool) -> float:
     if error == 0:
         return 1.0
     measured = np.sqrt(chi2.ppf((np.arange(QUANTILES) + 0.5) / QUANTILES, freedom) / freedom)
-    room = size / error - t.ppf(1 - LEVEL, freedom) * measured
+    room = size / error - t.ppf(1 - level, freedom) * measured
     return float(np.where(room > 0, 2 * norm.cdf(room) - 1, 0).mean())
 
 
