@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +19,7 @@ import torch
 from vixformer import create_attention
 from vixformer.attention import native
 from vixformer.attention.native import build
+from vixformer.measure import memory
 from vixformer.notes import Note
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
@@ -224,6 +226,13 @@ def test_a_full_disk_is_said_and_it_is_compiled_elsewhere(cache: Cache) -> None:
     with pytest.warns(Note, match=r"cannot be kept in the cache \(.*No space left on device.*set XDG_CACHE_HOME"):
         assert cache.load()
     assert not list(cache.folder.glob("*.so"))
+
+
+def test_the_process_that_measures_memory_does_not_repeat_it(cache: Cache) -> None:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache.script)}  # a file
+    done = subprocess.run([sys.executable, "-m", memory.__name__], env=environment, input="", capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert cache.compilations == 1
 
 
 @pytest.mark.parametrize(
