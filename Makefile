@@ -38,7 +38,7 @@ bench: setup  ## ten minutes, with nothing else running: ours beside the peers; 
 demo: setup  ## under four minutes: trains seven attentions on images in the package, and prints a table
 	$(BIN)/vix compare
 
-results: setup  ## the pages in docs/results, from the runs kept there
+results: setup  ## the pages in docs/results, from the records there
 	$(BIN)/python -m tools.pages
 
 packages: setup  ## the wheel, the source and the trained models as release files, in dist/

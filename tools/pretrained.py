@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
 
-from tools.runs import keep
 from vixformer.backbones.base import BEST, WEIGHTS_FILE, from_pretrained
 from vixformer.export.card import card
 from vixformer.measure.accuracy import evaluate
-from vixformer.results.runs import read_run
+from vixformer.results.runs import HISTORY, RECIPE, SUMMARY, Run, read_run
 from vixformer.training.parts import load_parts
 
 TARGET = Path(__file__).parent.parent / "pretrained"
@@ -30,7 +30,7 @@ def release(folder: Path) -> None:
     if run.summary is None:
         raise ValueError(f"{folder} is not finished")
     target = TARGET / run.recipe.data.name
-    keep(run, target)
+    _keep(run, target)
     shutil.copytree(folder / BEST, target / BEST, dirs_exist_ok=True)
     # vectors stay as they are, so that the model is loaded in single precision
     tensors = {name: tensor.half() if tensor.ndim > 1 else tensor for name, tensor in load_file(folder / BEST / WEIGHTS_FILE).items()}
@@ -43,6 +43,14 @@ def release(folder: Path) -> None:
     if run.recipe.data.name in LIGHT_ON_BLACK:
         note += "It knows light things on black, as they are in its data: `vix predict --invert` is for dark ones on white.\n"
     (target / "README.md").write_text(card(target, f"pretrained/{run.recipe.data.name}", "mit") + "\n" + note)
+
+
+def _keep(run: Run, target: Path) -> None:
+    """What is small of a run folder, without where its data were."""
+    target.mkdir(parents=True, exist_ok=True)
+    shutil.copy(run.folder / SUMMARY, target)
+    shutil.copy(run.folder / HISTORY, target)
+    (target / RECIPE).write_text(replace(run.recipe, data=replace(run.recipe.data, root=None)).to_json())
 
 
 if __name__ == "__main__":

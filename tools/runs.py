@@ -1,6 +1,6 @@
-"""Runs worth keeping: what is small of a run folder goes to docs/results/runs, and comes back from there.
+"""Runs worth keeping: finished runs go to docs/results/records, a line each, and come back from there.
 
-python -m tools.runs collect /tmp/runs     finished runs of these folders, by the name of their recipe and their seed
+python -m tools.runs collect /tmp/runs     finished runs of these folders; content that has a record is left as it is
 python -m tools.runs time 'hybrid/imagenet/*'     20 (--steps) training steps and inferences each, in turn; --elsewhere: a second machine's
 python -m tools.runs twins cifar-kernels/ftheta 'performer(kernel=relu, features=512)'     the same beside its twin with that attention
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,16 @@ from vixformer import list_recipes, load_recipe
 from vixformer.config import Recipe
 from vixformer.measure.latency import interleaved
 from vixformer.measure.machine import machine
-from vixformer.results.runs import HISTORY, RECIPE, SUMMARY, Run, list_runs
+from vixformer.results.groups import alike
+from vixformer.results.records import add_records, record_of, recorded_runs
+from vixformer.results.runs import Run, list_runs, run_name
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.optim import make_optimizer
 from vixformer.training.parts import load_parts
 from vixformer.writing import write_json
 
 RESULTS = Path(__file__).parent.parent / "docs/results"
+RECORDS = RESULTS / "records"
 TIMINGS = RESULTS / "timings"
 ELSEWHERE = TIMINGS / "elsewhere"
 """Of a second machine."""
@@ -40,15 +43,52 @@ class Kept:
     recipe: dict[str, Any]
     summary: dict[str, Any]
     history: list[dict[str, Any]]
+    differs: tuple[str, ...] = ()
+    """Fields in which the run's recipe is not as its name says today, but for those that a page tells of every run."""
+
+    @property
+    def budget(self) -> int:
+        """Images trained on, over all epochs."""
+        return self.summary["epochs"] * self.summary["train_images"]
 
 
 def kept_runs() -> dict[str, list[Kept]]:
-    """By recipe, in the order of seeds."""
-    found: dict[str, list[Kept]] = {}
-    for path in sorted((RESULTS / "runs").glob(f"**/{SUMMARY}")):
-        name = str(path.parent.parent.relative_to(RESULTS / "runs"))
-        history = [json.loads(line) for line in (path.parent / HISTORY).read_text().splitlines()]
-        found.setdefault(name, []).append(Kept(json.loads((path.parent / RECIPE).read_text()), json.loads(path.read_text()), history))
+    """By recipe, in the order of seeds: of several sets the first one of `kept_sets`."""
+    return {name: sets[0] for name, sets in kept_sets().items()}
+
+
+def kept_sets() -> dict[str, list[list[Kept]]]:
+    """By recipe, sets of runs that are alike but for seed, split and fold: first those that differ least from today's recipe, and of
+    these the ones with the largest budget and the most runs."""
+    found: dict[str, dict[str, list[Kept]]] = {}
+    for run in recorded_runs(RECORDS):
+        assert run.name is not None and run.summary is not None  # noqa: PT018  # as records are
+        recipe = run.recipe.to_dict()
+        kept = Kept(recipe, run.summary, run.history(), tuple(changed(recipe, run.name)))
+        found.setdefault(run.name, {}).setdefault(alike(run) + run.summary.get("data_digest", ""), []).append(kept)
+    return {
+        name: sorted(sets.values(), key=lambda runs: (len(runs[0].differs), -runs[0].budget, -len(runs)))
+        for name, sets in found.items()
+    }  # fmt: skip
+
+
+TOLD = {"train.epochs", "train.batch_size", "train.seed", "train.precision", "train.track_test", "train.measure", "train.weights"}
+TOLD |= {"data.fraction", "data.test_fraction", "data.split_seed", "data.fold", "data.root"}
+"""What pages say of all runs: budget and repetition."""
+
+
+def changed(ran: Mapping[str, Any], name: str) -> dict[str, tuple[Any, Any]]:
+    """Fields in which a recipe that was run differs from the recipe of that name: what it had, and what the name says today."""
+    recipe = load_recipe(name)
+    meant = json.loads(json.dumps(recipe.to_dict(whole=True)))
+    found = {}
+    for part, section in (("data", recipe.data), ("model", recipe.model), ("train", recipe.train)):
+        # fields that came after the run was kept had their defaults in it
+        missing = {field.name: field.default for field in fields(section) if field.name not in ran[part]}
+        for key, value in json.loads(json.dumps({**ran[part], **missing})).items():
+            said = meant[part].get(key)
+            if f"{part}.{key}" not in TOLD and value != said:
+                found[f"{part}.{key}"] = value, said
     return found
 
 
@@ -57,27 +97,23 @@ def kept_timings(folder: Path = TIMINGS) -> dict[str, dict[str, Any]]:
     return {name: t for path in sorted(folder.glob("*.json")) for name, t in json.loads(path.read_text()).items()}
 
 
-def collect(folders: list[Path]) -> None:
-    for run in (run for folder in folders for run in list_runs(folder) if run.summary is not None):
-        name = next(n for n in list_recipes() if run.folder.name.startswith(n.replace("/", "-") + "-seed"))
-        fold = "" if run.recipe.data.folds is None else f"-fold{run.recipe.data.fold}"
-        keep(run, RESULTS / "runs" / name / f"seed{run.recipe.train.seed}{fold}")
+def collect(folders: list[Path]) -> int:
+    """How many finished runs of these folders had no record yet."""
+    found = [run for folder in folders for run in list_runs(folder) if run.summary is not None]
+    return add_records(RECORDS, [record_of(run, _recipe_of(run)) for run in found])
 
 
-def keep(run: Run, target: Path) -> None:
-    """What is small of a run, without where its data and the run it began from were."""
-    target.mkdir(parents=True, exist_ok=True)
-    summary = dict(run.summary or {})
-    if len(summary["confusion"]) > 20:
-        del summary["confusion"]  # tens of thousands of numbers
-    recipe = replace(run.recipe, data=replace(run.recipe.data, root=None))
-    if recipe.train.weights is not None:
-        parent = Path(recipe.train.weights).name
-        recipe = replace(recipe, train=replace(recipe.train, weights=parent))
-        summary["conversion"] = {**summary["conversion"], "parent": parent}
-    write_json(target / SUMMARY, summary)
-    shutil.copy(run.folder / HISTORY, target)
-    (target / RECIPE).write_text(recipe.to_json())
+def _recipe_of(run: Run) -> str:
+    """The recipe after which `vix train` and `vix compare` named the folder; a folder does not say it in another way."""
+    fits = [name for name in list_recipes() if run.folder.name.startswith(run_name(name, run.recipe, ""))]
+    if not fits:
+        raise ValueError(f"{run.folder} is not named after a recipe: folders are called NAME-seed0-0123456789ab, by names of vix recipes")
+    return fits[0]
+
+
+def keep(run: Run, name: str) -> None:
+    """Record a finished run of this recipe at once, whatever other processes record meanwhile."""
+    add_records(RECORDS, [record_of(run, name)])
 
 
 def measure_time(recipes: dict[str, Recipe], path: Path, batch: int | None, count: int) -> None:
@@ -127,7 +163,7 @@ def main() -> None:
         command.add_argument("--elsewhere", dest="folder", action="store_const", const=ELSEWHERE, default=TIMINGS)
     options = parser.parse_args()
     if options.command == "collect":
-        collect(options.folders)
+        print(f"{collect(options.folders)} new records in {RECORDS}")
     elif options.command == "time":
         for pattern in options.patterns:
             chosen = {name: load_recipe(name) for name in list_recipes() if fnmatch(name, pattern)}

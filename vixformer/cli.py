@@ -57,14 +57,14 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "report": (
         "report.report",
         "RUNS... [-o report.html] [--figures DIR --format svg,png,pdf] [--tables md,latex,csv] [--only FIGURE] [--maps IMAGES] [--title T]",
-        "a page, figures and tables from run folders and what `vix bench --json` wrote",
+        "a page, figures and tables from runs or their records, and from what `vix bench --json` wrote",
     ),
     "serve": (
         "serve.serve",
         "RUNS... [--port 8000 --host 127.0.0.1 --memory-mb 1024 --token TOKEN --names A,B]",
         "a live page of runs, and their models to try",
     ),
-    "runs": ("look.runs", "[DIR]", "what is in a folder of runs, finished or not"),
+    "runs": ("look.runs", "[DIR | FILE]", "list the runs in a folder, finished or not, or in a file of records"),
     "recipes": ("look.recipes", "[PATTERN...]", "list the recipes, such as 'hybrid/mnist/*'"),
     "data": ("data.data", "list | get NAME | check NAME [--root DIR]", "what is known and what is here, download, verify"),
     "models": ("look.models", "", "list the models, with their size for one image"),

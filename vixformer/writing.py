@@ -11,6 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 PART = ".part"
 """Suffix of incomplete files."""
 
@@ -67,3 +72,15 @@ def remove_parts(folder: Path, older: float = 0.0) -> None:
         with contextlib.suppress(FileNotFoundError):
             if time.time() - part.stat().st_mtime >= older:
                 part.unlink()
+
+
+@contextlib.contextmanager
+def waiting(path: Path) -> Iterator[bool]:
+    """Hold the lock of this file, after all who hold it now; whether it is held, which not every file system allows."""
+    with path.open("a") as lock:
+        held = False
+        if fcntl is not None:
+            with contextlib.suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                held = True
+        yield held

@@ -21,7 +21,7 @@ import traceback
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -35,6 +35,7 @@ from PIL import Image
 from tests.data.test_pictures import encoded
 from tests.data.test_readers import Evil, write_cifar, write_mnist
 from tests.fuzz.damage import bytes_of, gzip_of, json_of, lines_of, safetensors_of
+from tests.support.runs import recorded, write_run
 from tests.training.test_loop import tiny
 from vixformer.commands import convert
 from vixformer.commands.report import benches_in
@@ -65,7 +66,7 @@ SECONDS, WAIT = 10, 120
 BYTES = 2 * 2**30
 """More than the process has before."""
 TEST = FashionMini(Path()).read("test")
-KEPT = Path("docs/results/runs/hybrid/mnist/first-relu-64/seed42")
+KEPT = recorded("hybrid/mnist/first-relu-64")[0]
 Damage = Callable[[bytes, Random], bytes]
 
 
@@ -94,7 +95,7 @@ def _run(folder: Path, name: str = "odd", attention: str = "first(performer(kern
     classes = TEST.classes
     preprocessing = Preprocessing(classes=classes, channels=1, stored=(28, 28), size=(28, 28), mean=(0.3,), std=(0.4,))
     preprocessing.save(run / "best")
-    summary = json.loads((KEPT / "summary.json").read_text())
+    summary = KEPT.summary or {}
     scores = [value for key, value in summary["per_class"].items() if not key.endswith("avg")]
     averages = {key: value for key, value in summary["per_class"].items() if key.endswith("avg")}
     layer = dict(layer=1, before="softmax", after="hedgehog", error=0.2, q_rms=1.0, k_rms=1.0, kept=["a"], new=[], dropped=[], warning=None)
@@ -106,9 +107,7 @@ def _run(folder: Path, name: str = "odd", attention: str = "first(performer(kern
         "train_cores": 4,
         "per_class": dict(zip(classes, scores, strict=True)) | averages,
     }
-    (run / "recipe.json").write_text(recipe.to_json())
-    (run / "history.jsonl").write_text((KEPT / "history.jsonl").read_text())
-    (run / "summary.json").write_text(json.dumps(summary | said | {"conversion": conversion}))
+    write_run(replace(KEPT, recipe=recipe, summary=summary | said | {"conversion": conversion}), run)
     return run
 
 

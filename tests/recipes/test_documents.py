@@ -50,6 +50,13 @@ def test_spaces_vary_alpha_everywhere() -> None:
         assert "alpha=0.5" in model.attention
 
 
+def test_adamw_of_a_space_is_that_of_its_recipe() -> None:
+    printed = load_recipe("cifar-kernels/elu-4").train
+    found = {name: d.values[0] for name, d in space("elu-wider").variables(1).items() if isinstance(d, Choice)} | {"optimizer": "adamw"}
+    train = space("elu-wider").applied(load_recipe("cifar-kernels/elu-1"), found).train
+    assert (train.optimizer, train.weight_decay, train.decays) == (printed.optimizer, printed.weight_decay, printed.decays)
+
+
 def test_the_space_of_relu_is_that_of_its_text() -> None:
     varied = space("relu").variables(4)
     assert varied["features"] == Range(128, 512)
@@ -84,7 +91,7 @@ def test_kernels_on_a_grid_differ_in_attention_alone() -> None:
             recipes["cifar-kernels-grid/exact"], model=replace(model, attention="softmax")
         )
         assert (model.embed_dim, model.num_heads, model.depth) == (768, 16, 1)
-        assert replace(recipe.train, redraw_every=1000) == printed.train
+        assert recipe.train == printed.train
         network = built(recipe, embed_dim=64, conv_dims=(8, 8, 8))
         images = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
         assert network.attention_inputs(images)[0][1].shape == (1, 256, 64)
@@ -127,6 +134,17 @@ def test_as_printed_is_the_recipe_with_all_training_images(document: str) -> Non
         assert replace(recipe.data, val_fraction=here.data.val_fraction, folds=here.data.folds) == here.data
         assert (recipe.data.val_fraction, recipe.data.folds, recipe.train.patience) == (0.0, None, None)
         assert recipe.train.weights is None or recipe.train.weights in list_recipes(f"{document}-as-printed/*")
+
+
+@pytest.mark.parametrize("document", ["fast-attention", "cifar-kernels", "linear-tests", "hybrid", "xformers"])
+def test_the_largest_and_the_last_test_accuracy_are_recorded(document: str) -> None:
+    names = [name for name in list_recipes(f"{document}*/*") if "/imagenet" not in name]  # noise, to be timed
+    assert [name for name in names if not load_recipe(name).train.track_test] == []
+
+
+def test_features_are_drawn_once_where_public_code_or_an_algorithm_says_so() -> None:
+    for pattern in ("cifar-kernels*/*", "hybrid*/*", "xformers*/*"):
+        assert {load_recipe(name).train.redraw_every for name in list_recipes(pattern)} == {None}
 
 
 def test_kernels_of_optimizing_image_classification() -> None:

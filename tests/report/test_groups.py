@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import ATTENTIONS, RELU
+from tests.support.runs import recorded, write_run
+from tools.runs import RECORDS
 from vixformer.attention.layout import parse
 from vixformer.report.figures import all_figures
 from vixformer.report.figures.costs import _name
@@ -72,18 +74,19 @@ def test_names_in_a_chart_do_not_lie_over_one_another() -> None:
     assert [row["named"] for row in rows] == ["none", "left", "right", "none"]  # "far" would leave the chart on its right
 
 
-KEPT = Path("docs/results/runs")
-
-
-def test_runs_are_found_however_deep_and_named_by_their_folders() -> None:
-    groups = {g.name: g for g in read_groups([KEPT / "hybrid", KEPT / "fast-attention/exp1/vit"])}
-    assert [run.recipe.train.seed for run in groups["mnist/first-relu-64"].runs] == [42, 43, 44]
-    assert [run.recipe.train.seed for run in groups["vit"].runs] == [0, 1]
-    assert [g.name for g in read_groups([KEPT / "hybrid/mnist/first-relu-64/seed43"])] == ["first-relu-64"]
+def test_runs_are_found_however_deep_and_named_by_their_folders(tmp_path: Path) -> None:
+    for run in reversed(recorded("hybrid/mnist/first-relu-64")):
+        seed = run.recipe.train.seed
+        write_run(run, tmp_path / "deep" / f"first-seed{seed}-0123456789ab")
+        write_run(run, tmp_path / "kept" / "first" / f"seed{seed}")
+    groups = {g.name: g for g in read_groups([tmp_path])}
+    assert groups.keys() == {"first", "kept/first"}
+    assert all([run.recipe.train.seed for run in group.runs] == [42, 43, 44] for group in groups.values())
+    assert [g.name for g in read_groups([tmp_path / "kept/first/seed43"])] == ["first"]
 
 
 def test_only_recipes_that_differ_in_attention_alone_share_a_figure_of_layouts() -> None:
-    groups = [g for g in read_groups([KEPT]) if g.name.startswith(("hybrid/", "xformers/cifar10/"))]
+    groups = [g for g in read_groups([RECORDS]) if g.name.startswith(("hybrid/", "xformers/cifar10/"))]
     figures = {f.name: f for f in all_figures(groups)}
     for data in ("cifar10", "mnist"):
         shown = _values(figures[f"kernels-hybrid-{data}"].chart.to_dict())

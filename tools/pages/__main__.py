@@ -23,7 +23,7 @@ INSIDE: dict[str, Callable[[], str]] = {"prism minus": lens.overview, "times": l
 
 
 def pages() -> dict[str, str]:
-    made = "`make results` wrote this page from the runs in `docs/results/runs`."
+    made = "`make results` wrote this page from the records in `docs/results/records`."
     return {f"{name}.md": f"{page().rstrip()}\n\n{made}\n" for name, page in PAGES.items()}
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Callable, Iterable, Sequence
 
-from tools.runs import kept_runs, kept_timings
+from tools.runs import changed, kept_runs, kept_timings
 from vixformer import load_recipe
 from vixformer.documents import DOCUMENTS
 from vixformer.measure.machine import in_words
@@ -175,25 +173,13 @@ def settings(names: Sequence[str]) -> str:
     return ", ".join(facts) + _changes(names)
 
 
-TOLD = {"train.epochs", "train.batch_size", "train.seed", "train.precision", "train.track_test", "train.measure", "train.weights"}
-TOLD |= {"data.fraction", "data.test_fraction", "data.root"}
-
-
 def _changes(names: Sequence[str]) -> str:
     """What else was not as the recipes say, from the recipes that were run."""
     found: dict[str, None] = {}
     for name in (name for name in names if name in RUNS):
-        recipe = load_recipe(name)
-        meant = json.loads(json.dumps(recipe.to_dict(whole=True)))
         for run in RUNS[name]:
-            for part, section in (("data", recipe.data), ("model", recipe.model), ("train", recipe.train)):
-                ran = run.recipe[part]
-                # fields that came after the run was kept had their defaults in it
-                later = {f.name: f.default for f in dataclasses.fields(section) if f.name not in ran}
-                for key, value in {**ran, **json.loads(json.dumps(later))}.items():
-                    said = meant[part].get(key)
-                    if f"{part}.{key}" not in TOLD and value != said:
-                        found[f"`{part}.{key}` {_word(value)} instead of {_word(said)}"] = None
+            for field, (ran, said) in changed(run.recipe, name).items():
+                found[f"`{field}` {_word(ran)} instead of {_word(said)}"] = None
     return f" Also changed: {', '.join(found)}." if found else ""
 
 

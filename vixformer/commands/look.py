@@ -147,13 +147,14 @@ def _by_numbers(name: str) -> list[tuple[int, str]]:
 
 
 def runs(args: Sequence[str]) -> None:
+    from vixformer.results.records import recorded_runs
     from vixformer.results.runs import RECIPE, list_runs
 
     if len(args) > 1 or any(not arg or arg.startswith("-") for arg in args):
         raise ValueError(f"vix runs takes one folder and no options, not {' '.join(args) or 'an empty name'}")
     folder = Path(args[0] if args else "runs")
     odd: list[str] = []
-    found = list_runs(folder, odd.append)
+    found = [*list_runs(folder, odd.append), *recorded_runs(folder, odd.append)]
     if not found and (folder / RECIPE).exists():
         raise ValueError(f"{folder} is a run: give the folder that it is in, {folder.parent}")
     if not found and odd:

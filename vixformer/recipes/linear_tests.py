@@ -14,7 +14,8 @@ Keras model, and so here; Keras batches of 128 (MNIST) and 32 (CIFAR) with 20 ep
 "with deterministic casual masks": if its tables are of causal attention, they are of `deterministic-relu-causal` and
 `deterministic-exp-causal`, in which a patch sees itself and those before it. Patches of 6 cut four rows and columns of pixels off an MNIST
 image. Rows "from checkpoint" start from the same network trained with exact attention, `transformer` and `keras-transformer`: `vix
-compare` and `vix train` train that first. `linear-tests-as-printed/*` train on all training images and report the last epoch.
+compare` and `vix train` train that first. It does not say which images and which epoch its "valid accuracy" is of, so `track_test` records
+the largest and the last test accuracy. `linear-tests-as-printed/*` train on all training images and report the last epoch.
 
 Its section 6 tells of a ResNet in front of a Performer, better than the ResNet alone, without a figure: `cifar10/resnet-performer` is the
 Keras network with 64 ReLU features behind a small ResNet whose strides multiply to 4, `cifar10/resnet` that ResNet; both average what they
@@ -60,7 +61,8 @@ def torch_model(data: str, attention: str, weights: str | None = None) -> Recipe
     """Command: `vix train linear-tests/mnist/transformer` (and the others)."""
     small = data == "mnist"
     model = replace(TORCH, attention=attention, patch_size=7 if small else 6, depth=6 if small else 8)
-    train = Train(epochs=20 if small else 100, batch_size=32, optimizer="adam", lr=3e-4, weight_decay=0.0, schedule="constant")
+    epochs = 20 if small else 100
+    train = Train(epochs=epochs, batch_size=32, optimizer="adam", lr=3e-4, weight_decay=0.0, schedule="constant", track_test=True)
     images = Data(name=data, mean=(0.5,), std=(0.5,), resize=None if small else 72)
     return Recipe(data=images, model=model, train=replace(train, weights=weights))
 
@@ -73,8 +75,8 @@ def keras_model(data: str, attention: str, weights: str | None = None) -> Recipe
 def in_keras(data: str, model: ViT.Config | CNN.Config, weights: str | None = None) -> Recipe:
     """Command: `vix train linear-tests/cifar10/resnet-performer` (and `resnet`)."""
     batch = 128 if data == "mnist" else 32
-    train = Train(epochs=20, batch_size=batch, optimizer="adamw", lr=1e-3, weight_decay=1e-4, schedule="constant", weights=weights)
-    return Recipe(data=Data(name=data), model=model, train=train)
+    train = Train(epochs=20, batch_size=batch, optimizer="adamw", lr=1e-3, weight_decay=1e-4, schedule="constant", track_test=True)
+    return Recipe(data=Data(name=data), model=model, train=replace(train, weights=weights))
 
 
 for _data, _rank in (("mnist", 4), ("cifar10", 36), ("cifar100", 36)):

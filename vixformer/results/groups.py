@@ -14,6 +14,8 @@ from vixformer.attention.kernels.softmax import SoftmaxKernel
 from vixformer.attention.layout import is_exact
 from vixformer.attention.performer import Performer
 from vixformer.attention.softmax import Softmax
+from vixformer.config import Recipe
+from vixformer.results.records import record_files, recorded_runs
 from vixformer.results.runs import RECIPE, Run, Spread, layers_of, read_run, spread
 
 UNIQUE = re.compile(r"(^|[-/])seed\d+(-fold\d+)?(-[0-9a-f]{12})?$")
@@ -111,12 +113,17 @@ class Found:
 
 
 def find_runs(folders: Iterable[Path]) -> Found:
-    """In these folders, however deep, or these runs themselves. One that is damaged does not hide the others."""
+    """In these folders, however deep, or these runs and files of records themselves. One that is damaged does not hide the others."""
     runs, damaged, names = [], [], {}
     seen: set[Path] = set()
     for folder in folders:
-        if not folder.is_dir():
-            raise ValueError(f"{folder} is no folder here: give run folders, or folders of them")
+        if not folder.is_dir() and not record_files(folder):
+            raise ValueError(f"{folder} is no folder here: give run folders, folders of them, or records")
+        for run in recorded_runs(folder, damaged.append, deep=True):
+            if run.folder.resolve() not in seen:
+                seen.add(run.folder.resolve())
+                runs.append(run)
+                names[run.folder] = run.name
         for path in sorted(folder.rglob(RECIPE)):
             if path.resolve() in seen:
                 continue
@@ -130,10 +137,14 @@ def find_runs(folders: Iterable[Path]) -> Found:
     found: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         if run.summary is not None:
-            found.setdefault((names[run.folder], _alike(run)), []).append(run)
-    shared = [name for name, _ in found]
-    labels = {key: key[0] if shared.count(key[0]) == 1 else f"{key[0]} ({_what(group[0])})" for key, group in found.items()}
-    groups = [Group(labels[key], tuple(sorted(group, key=lambda run: run.recipe.train.seed))) for key, group in found.items()]
+            found.setdefault((names[run.folder], alike(run)), []).append(run)
+    firsts: dict[str, list[Run]] = {}
+    for (name, _), group in found.items():
+        firsts.setdefault(name, []).append(group[0])
+    groups = []
+    for (name, _), group in found.items():
+        told = "" if len(firsts[name]) == 1 else f" ({_what(group[0], firsts[name])})"
+        groups.append(Group(name + told, tuple(sorted(group, key=lambda run: run.recipe.train.seed))))
     return Found(sorted(groups, key=lambda group: group.name), [run for run in runs if run.summary is None], damaged)
 
 
@@ -159,19 +170,28 @@ def some_groups(found: Found, folders: Sequence[Path]) -> list[Group]:
     return found.groups
 
 
-def _alike(run: Run) -> str:
-    values = run.recipe.to_dict()
-    values["train"].pop("seed")
-    values["train"].pop("weights")
-    values["data"].pop("fold")
-    values["data"].pop("root")
-    return json.dumps(values, sort_keys=True)
+def alike(run: Run) -> str:
+    """The recipe without what is of a single run."""
+    return json.dumps(_fields(run.recipe), sort_keys=True)
 
 
-def _what(run: Run) -> str:
-    """What tells runs of one name apart."""
+def _what(run: Run, beside: Sequence[Run]) -> str:
+    """What tells a run apart from others of its name."""
+    mine, *others = (_fields(one.recipe) for one in (run, *(one for one in beside if _shortly(one) == _shortly(run))))
+    differs = [f"{key.partition('.')[2]} {value}" for key, value in mine.items() if any(other.get(key) != value for other in others)]
+    return ", ".join([_shortly(run), *differs])
+
+
+def _shortly(run: Run) -> str:
     recipe = run.recipe
     return f"{recipe.model.attention}, {counted(recipe.train.epochs, 'epoch')} of {recipe.data.fraction:.0%}"
+
+
+def _fields(recipe: Recipe) -> dict[str, Any]:
+    """But for those that are of a single run."""
+    own = {"seed", "split_seed", "weights", "fold", "root"}
+    parts = recipe.to_dict(whole=True)
+    return {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items() if key not in own}
 
 
 def twin(group: Group, groups: Sequence[Group]) -> Group | None:
@@ -200,9 +220,7 @@ def comparable(groups: Iterable[Group]) -> dict[str, list[Group]]:
 
 
 def _but_attention(group: Group) -> dict[str, Any]:
-    own = {"attention", "seed", "weights", "distill", "fold", "root"}
-    recipe = group.runs[0].recipe.to_dict(whole=True)
-    return {f"{part}.{key}": value for part, values in recipe.items() for key, value in values.items() if key not in own}
+    return {key: value for key, value in _fields(group.runs[0].recipe).items() if key not in ("model.attention", "train.distill")}
 
 
 def _model(group: Group) -> Any:

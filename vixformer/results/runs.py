@@ -38,8 +38,11 @@ def data_digest(*parts: Images) -> str:
     return digest.hexdigest()[:16]
 
 
-def content(recipe: Recipe, digest: str) -> str:
-    """What a run is known by: the resolved recipe with its seed, the data, the version. Where files lie or logs go does not count."""
+def content(recipe: Recipe, digest: str | None) -> str:
+    """What a run is known by: the resolved recipe with its seed, the data, the version. Where files lie or logs go does not count.
+
+    `digest` is None for runs whose data are not known.
+    """
     values = recipe.to_dict()
     values["data"].pop("root")
     values["train"].pop("device")
@@ -60,19 +63,30 @@ def _weights_content(folder: Path) -> str:
 
 
 def folder_of(out: Path, name: str, recipe: Recipe, digest: str) -> Path:
+    return out / run_name(name.removesuffix(".json"), recipe, content(recipe, digest))
+
+
+def run_name(name: str, recipe: Recipe, known_by: str) -> str:
     fold = "" if recipe.data.folds is None else f"-fold{recipe.data.fold}"
-    return out / f"{name.replace('/', '-').removesuffix('.json')}-seed{recipe.train.seed}{fold}-{content(recipe, digest)}"
+    return f"{name.replace('/', '-')}-seed{recipe.train.seed}{fold}-{known_by}"
 
 
 @dataclass(frozen=True)
 class Run:
     folder: Path
+    """Of a record: its file, and behind that the name that its folder had."""
     recipe: Recipe
     summary: dict[str, Any] | None
     """None while it is not finished."""
+    name: str | None = None
+    """Of the recipe; None where only the folder's name tells."""
+    epochs: list[dict[str, Any]] | None = None
+    """The history of a record, which has no file of its own."""
 
     def history(self) -> list[dict[str, Any]]:
         """A line an epoch; of a training that diverged, what is finite of it."""
+        if self.epochs is not None:
+            return self.epochs
         path = self.folder / HISTORY
         found = read_json_lines(path, finite=False) if path.exists() else []
         epochs = fitted(list[Epoch], found, f"{path} is damaged")
@@ -86,14 +100,18 @@ def read_run(folder: str | Path) -> Run:
         raise ValueError(f"{folder} is no run folder: it has no {RECIPE}")
     recipe, path = read_recipe(folder / RECIPE), folder / SUMMARY
     summary = check_summary(read_json(path, finite=False), str(path)) if path.exists() else None
-    run = Run(folder, recipe, summary)
-    try:
-        layers_of(recipe.model, recipe.model.attention)
-        if summary is not None:
-            layers_of(recipe.model, summary["attention"])
-    except ValueError as error:
-        raise ValueError(f"{folder}: {error}") from None
+    run = checked_run(Run(folder, recipe, summary))
     run.history()
+    return run
+
+
+def checked_run(run: Run) -> Run:
+    """A run whose attention can be read."""
+    try:
+        for attention in (run.recipe.model.attention, *([] if run.summary is None else [run.summary["attention"]])):
+            layers_of(run.recipe.model, attention)
+    except ValueError as error:
+        raise ValueError(f"{run.folder}: {error}") from None
     return run
 
 

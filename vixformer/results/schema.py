@@ -28,6 +28,10 @@ class Machine(TypedDict):
     processor: str
     threads: Count
     torch: str
+    kernels: NotRequired[bool]
+    """Whether compiled kernels ran; not said by runs of before."""
+    instructions: NotRequired[str | None]
+    """The instruction set that they were compiled for."""
 
 
 class ConvertedLayer(TypedDict):
@@ -81,6 +85,9 @@ class Summary(TypedDict, total=False):
     inference_ms_min: Amount
     peak_train_mb: Number | None
     machine: Machine
+    code: str
+    """The version that ran."""
+    data_digest: str
     val_top1: Required[Percent | None]
     test_top1: Required[Percent]
     test_top5: Required[Percent]

@@ -12,8 +12,8 @@ from vixformer.search.space import add_space, space_from_dict
 
 ADAM = {"adam": {"train.optimizer": "adam", "train.schedule": "step"}}
 SGD = {"sgd": {"train.optimizer": "sgd", "train.schedule": "cosine"}}
-ADAMW = {"adamw": {"train.optimizer": "adamw", "train.schedule": "step", "train.weight_decay": 0.01}}
-"""Its schedule goes with the optimiser."""
+ADAMW = {"adamw": {"train.optimizer": "adamw", "train.schedule": "step", "train.weight_decay": 0.01, "train.decays": "all"}}
+"""Its schedule goes with the optimizer, and the decay is that of torch, on all weights."""
 
 ELU = {
     "model.attention": kernel("elu", 0, ", alpha={alpha}").replace("features=0", "features={features}"),

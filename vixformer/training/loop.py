@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vixformer.attention import native
 from vixformer.attention.base import redraw, shrink
 from vixformer.backbones.base import BEST, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
@@ -118,6 +119,7 @@ class _Run:
     def __init__(self, recipe: Recipe, folder: Path | None, observer: Observer, resume: bool, held: contextlib.ExitStack) -> None:
         """`held` gets the lock of the run folder."""
         self.recipe, self.folder, self.observer, self.interrupt = recipe, folder, observer, Interrupt()
+        self.calls = native.calls()
         self.device = process_device(pick_device(recipe.train.device))
         self.group = Group(self.device, recipe.train.shard)
         if not self.group.writes:
@@ -326,10 +328,12 @@ class _Run:
         began = time.perf_counter()
         scores = self._evaluate(self.parts.test)
         test_seconds = time.perf_counter() - began
+        ran = native.calls() > self.calls
         best = self._best_epoch() + 1
         chosen = history[best - 1] if best else self._beginning()
         summary = summarise(self.recipe, self.parts, state, scores, {"best_epoch": best, **chosen})
-        summary |= {"test_seconds": test_seconds, **self._costs(), "machine": machine(self.device)}
+        kernels = {"kernels": ran, "instructions": native.instructions() if ran else None}
+        summary |= {"test_seconds": test_seconds, **self._costs(), "machine": {**machine(self.device), **kernels}}
         if self.load is not None:
             summary |= {"train_others": self.load.others, "train_cores": self.load.cores}
         if self.folder is not None:

@@ -11,6 +11,7 @@ from vixformer.data import split
 from vixformer.data.base import Images
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
 from vixformer.measure.machine import usable
+from vixformer.results.runs import data_digest
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Parts:
     val: Loader | None
     test: Loader
     classes: tuple[str, ...]
+    digest: str
+    """Of the whole data set, before it was cut or split."""
 
 
 def load_parts(recipe: Recipe, device: torch.device) -> Parts:
@@ -28,6 +31,7 @@ def load_parts(recipe: Recipe, device: torch.device) -> Parts:
     data, train = recipe.data, recipe.train
     source = data.source()
     everything, test = source.read("train"), source.read("test")
+    digest = data_digest(everything, test)
     if len(everything.classes) < 2:
         only = " ".join(everything.classes)
         raise ValueError(f"{data.name} has only one class, {only}: add images of at least one more class")
@@ -55,7 +59,8 @@ def load_parts(recipe: Recipe, device: torch.device) -> Parts:
         return Loader(images, train.batch_size, mean, std, size, device, augmentation)
 
     augmentation = Augmentation(data.crop, data.flip, data.rotate, data.cutout, data.interpolation)
-    return Parts(loader(learn, augmentation), loader(everything.take(held)) if len(held) else None, loader(test), learn.classes)
+    val = loader(everything.take(held)) if len(held) else None
+    return Parts(loader(learn, augmentation), val, loader(test), learn.classes, digest)
 
 
 def pick_device(name: str) -> torch.device:

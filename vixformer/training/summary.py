@@ -8,6 +8,7 @@ from vixformer.config import Recipe
 from vixformer.measure.accuracy import Scores
 from vixformer.training.parts import Parts
 from vixformer.training.state import State
+from vixformer.version import code_version
 
 
 def summarise(recipe: Recipe, parts: Parts, state: State, scores: Scores, chosen: dict[str, Any]) -> dict[str, Any]:
@@ -18,6 +19,8 @@ def summarise(recipe: Recipe, parts: Parts, state: State, scores: Scores, chosen
     summary: dict[str, Any] = {
         "attention": state.model.attention_expression(),
         "data": recipe.data.name,
+        "data_digest": parts.digest,
+        "code": code_version(),
         "seed": recipe.train.seed,
         "train_images": len(parts.train.images),
         "test_images": len(parts.test.images),

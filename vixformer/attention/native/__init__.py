@@ -27,10 +27,26 @@ WIDENED = (torch.float32, torch.bfloat16, torch.float16)
 """What linear and exact attention and the convolution take: they compute in float32 whatever they are given."""
 
 
+_calls = 0
+
+
 def _loaded() -> ctypes.CDLL:
+    global _calls
     built = library()
     assert built is not None
+    _calls += 1
     return built
+
+
+def calls() -> int:
+    """How often a compiled kernel has run in this process."""
+    return _calls
+
+
+def instructions() -> str | None:
+    """The instruction set that the kernels were compiled for; None where there are none."""
+    built = library()
+    return None if built is None else built.instructions().decode()
 
 
 @dataclass(frozen=True)

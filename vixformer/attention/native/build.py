@@ -14,20 +14,15 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
 from vixformer.notes import note
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
+from vixformer.writing import waiting
 
 HERE = Path(__file__).parent
-SOURCES = [HERE / name for name in ("along.c", "exact.c", "fourier.c", "linear.c", "local.c", "nystrom.c", "rotate.c")]
+SOURCES = [HERE / name for name in ("about.c", "along.c", "exact.c", "fourier.c", "linear.c", "local.c", "nystrom.c", "rotate.c")]
 # -ffast-math would undo the rounding that exp is made of
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared"]
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -123,7 +118,7 @@ def _digest(path: Path) -> str:
 
 def _built_once(folder: Path, name: str, command: list[str]) -> ctypes.CDLL | None:
     """Processes that start together compile one after the other, and all but the first find what it made."""
-    with _alone(folder) as alone:
+    with waiting(folder / LOCK) as alone:
         if alone:
             for left in folder.glob(f"{BUILD}*"):  # of compilations that were killed
                 shutil.rmtree(left, ignore_errors=True)
@@ -134,18 +129,6 @@ def _built_once(folder: Path, name: str, command: list[str]) -> ctypes.CDLL | No
             _compile(folder, name, command)
             built = _cached(folder, name)
         return built
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[bool]:
-    """Hold the lock of a folder, where there are locks; whether it is held."""
-    with (folder / LOCK).open("a") as lock:
-        held = False
-        if fcntl is not None:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                held = True
-        yield held
 
 
 def _compile(folder: Path, name: str, command: list[str]) -> None:
@@ -165,6 +148,7 @@ def _compile(folder: Path, name: str, command: list[str]) -> None:
 def _declared(built: ctypes.CDLL) -> ctypes.CDLL:
     pointer, whole, real = ctypes.c_void_p, ctypes.c_int, ctypes.c_float
     sizes = [pointer, ctypes.c_long] + [whole] * 4  # strides; B, H, N, K and the size of the small side
+    built.instructions.argtypes, built.instructions.restype = [], ctypes.c_char_p
     built.along.argtypes = [pointer] * 2 + sizes + [pointer, ctypes.c_long]
     built.along_backward.argtypes = [pointer] * 3 + sizes + [pointer, pointer, ctypes.c_long, pointer]
     built.unfold.argtypes = [pointer] * 2 + [ctypes.c_long] * 3
