@@ -163,7 +163,8 @@ def _save(path: Path, modules: nn.Module, optimizer: torch.optim.Optimizer | Non
 
 def _gone_on_with(path: Path, layers: list[int], modules: nn.Module, optimizer: torch.optim.Optimizer) -> _Lesson:
     tensors, note = _read(path)
-    errors = [step if isinstance(step, list) else [step] * len(layers) for step in note["errors"]]  # once they were means
+    # once they were means
+    errors: list[list[float]] = [step if isinstance(step, list) else [step] * len(layers) for step in note["errors"]]
     try:
         _restore(tensors, modules, optimizer)
         if any(len(step) != len(layers) for step in errors):
