@@ -99,7 +99,7 @@ class _Note(TypedDict):
     """What is stored of a lesson beside its weights."""
 
     layers: NotRequired[list[Count]]
-    errors: list[list[float] | float]
+    errors: list[list[Amount] | Amount]
     seconds: NotRequired[Amount]
 
 

@@ -56,10 +56,7 @@ class Exp(PositiveKernel, name="exp"):
 
 def _three_sigma(u: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Bounds over the tokens that a mask keeps: of as many queries as keys, those of the mask, and else all queries."""
-    if mask is None or mask.shape[1] != u.shape[2]:
-        weight = torch.ones_like(u[..., :1])
-    else:
-        weight = mask[:, None, :, None].to(u.dtype)
+    weight = torch.ones_like(u[..., :1]) if mask is None or mask.shape[1] != u.shape[2] else mask[:, None, :, None].to(u.dtype)
     count = (weight.sum((-1, -2), keepdim=True) * u.shape[-1]).clamp(min=1.0)
     mean = (u * weight).sum((-1, -2), keepdim=True) / count
     spread = (((u - mean) ** 2 * weight).sum((-1, -2), keepdim=True) / count).sqrt()
