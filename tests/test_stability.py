@@ -58,6 +58,8 @@ def test_the_section_has_a_row_a_recipe() -> None:
     row = section(found).splitlines()[-1]
     lost = "diverges in epoch 4 (1 of 2), 0.750"
     assert row == f"| `cifar-kernels/gelu-1` | one | {lost} | {lost} | not run | not run | 0.500 |"
+    assert "\n\n1 of the 3 runs diverged." in section(found)
+    assert "\n\nNone of the 2 runs diverged." in section(found[1:])
     assert "10% of the training images, 20 epochs of its schedule, float32, x" in section(found)
     assert section([]) == ""
 
