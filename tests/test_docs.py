@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -126,3 +128,40 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert "Which attention should I use" in page
     assert re.search(r'(src|href)="[^"]*\.(js|css|woff2?)"', page)
     assert not re.search(r'(src|href)="https?://(?!squidfunk|www\.mkdocs)[^"]*\.(js|css|woff2?)"', page)  # nothing from the network
+
+
+COLLECT = """
+import contextlib, io, json, sys
+import pytest
+from _pytest.mark import KeywordMatcher, MarkMatcher
+from _pytest.mark.expression import Expression
+
+class All:
+    def pytest_collection_modifyitems(self, items):
+        self.items = list(items)
+
+def counted(where, k="", m="not slow"):
+    found = [item for item in every.items if item.nodeid.startswith(where)]
+    found = [item for item in found if Expression.compile(m).evaluate(MarkMatcher.from_markers(item.iter_markers()))]
+    return len([item for item in found if not k or Expression.compile(k).evaluate(KeywordMatcher.from_item(item))])
+
+lines, every = json.load(sys.stdin), All()
+with contextlib.redirect_stdout(io.StringIO()):
+    pytest.main([*sorted({line["where"] for line in lines}), "--collect-only", "-q"], plugins=[every])
+print(json.dumps([counted(**line) for line in lines]))
+"""
+
+
+def test_every_command_of_the_page_on_faults_selects_a_test() -> None:
+    """What pytest itself makes of these files, collected once, and of these expressions."""
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("where")
+    for flag in ("-k", "-m"):
+        parser.add_argument(flag, default=argparse.SUPPRESS)
+    lines = [vars(parser.parse_args(shlex.split(line)[1:])) for line in sorted(set(re.findall(r"`(pytest [^`]+)`", page)))]
+    assert len(lines) > 30
+    done = subprocess.run([sys.executable, "-c", COLLECT], input=json.dumps(lines), cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    nothing = [line for line, count in zip(lines, json.loads(done.stdout), strict=True) if not count]
+    assert not nothing

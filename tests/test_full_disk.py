@@ -23,6 +23,7 @@ from vixformer.cli import main
 from vixformer.data.folder import Folder
 from vixformer.notes import Note
 from vixformer.results.files import read_tensors, write_tensors
+from vixformer.training.compare import compare
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer
 from vixformer.writing import whole, write_bytes, write_text
@@ -108,6 +109,17 @@ def test_the_previous_checkpoint_survives_when_the_second_does_not_fit(disk: Pat
     assert not [path for path in disk.rglob("*") if ".part" in path.name]
     (disk / "others").unlink()
     assert len(train(recipe, disk / "run", resume=True).history) == 3
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_that_cannot_even_begin(jobs: int, disk: Path) -> None:
+    """Its lock, which names its owner, does not fit: that was `[Errno 28] No space left on device`, and with --jobs a traceback."""
+    (disk / "others").write_bytes(b"x" * free(disk))
+    with pytest.raises(
+        ValueError, match=rf"cannot write to {disk}/one-seed0-\w+: No space left on device; choose another folder with --out"
+    ):
+        compare({"one": tiny(epochs=1)}, disk, jobs=jobs)
+    assert [path.name for path in disk.rglob("*") if path.is_file()] == ["others"]
 
 
 def free(disk: Path) -> int:

@@ -103,7 +103,7 @@ def complaint(error: BaseException, found: Mapping[str, Any]) -> str:
     if found["script"] and str(error).startswith("unknown "):
         names = ", ".join(found["script"])
         return f"another process cannot import {names} from a script or a notebook: move the class to a file of its own and import that"
-    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
 
 
 def pick(choices: Mapping[str, T], word: str, what: str) -> T:

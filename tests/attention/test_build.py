@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +19,8 @@ import torch
 from vixformer import create_attention
 from vixformer.attention import native
 from vixformer.attention.native import build
+from vixformer.measure import memory
+from vixformer.notes import Note
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 QUICK = "-O0"  # compiled in a fifth of the time
@@ -213,6 +216,23 @@ def test_a_killed_compilation_leaves_no_folder(cache: Cache, monkeypatch: pytest
     assert [p for p in cache.folder.iterdir() if p.is_dir()]
     assert cache.load()
     assert {p.name for p in cache.folder.iterdir()} == {cache.file.name, "lock"}
+
+
+def test_a_full_disk_is_said_and_it_is_compiled_elsewhere(cache: Cache) -> None:
+    """Compiled kernels were silently off."""
+    script = cache.script.read_text()
+    full = 'case "$*" in *"$XDG_CACHE_HOME"*) echo "as: No space left on device" >&2; exit 1;; esac\n'
+    cache.script.write_text(script.replace("\n", f"\n{full}", 1))
+    with pytest.warns(Note, match=r"cannot be kept in the cache \(.*No space left on device.*set XDG_CACHE_HOME"):
+        assert cache.load()
+    assert not list(cache.folder.glob("*.so"))
+
+
+def test_the_process_that_measures_memory_does_not_repeat_it(cache: Cache) -> None:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache.script)}  # a file
+    done = subprocess.run([sys.executable, "-m", memory.__name__], env=environment, input="", capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert cache.compilations == 1
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,15 @@ def test_cores_of_as_many_keys_as_queries_say_so(attention: str, way: str) -> No
         core_of(build(attention, N))(good, heads(n=7), heads(n=7))
 
 
+@pytest.mark.parametrize("attention", [a for a in CORES if not core_of(build(a, N)).square])
+def test_fewer_keys_than_queries_may_be_masked(attention: str, way: str) -> None:
+    """Every core that takes fewer keys does so with a mask too, which is about the keys."""
+    core = core_of(build(attention, N)).eval()
+    keys, values, kept = heads(n=7), heads(n=7), torch.arange(7).expand(2, 7) < 5
+    out, expected = core(good, keys, values, kept), core.reference(good, keys, values, kept)
+    assert torch.allclose(out, expected, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("word", [a for a in WORDS if not is_core(a)])
 def test_mixers_refuse_wrong_sizes(word: str, way: str) -> None:
     mixer = Mechanism.members[word](Mechanism.members[word].Config(), Shape(32, 2, 16, 9))
@@ -83,7 +92,7 @@ def test_mixers_refuse_wrong_sizes(word: str, way: str) -> None:
 def test_a_rotation_of_another_size_is_refused(shape: tuple[int, ...], proj: str, way: str) -> None:
     attention = create_attention("softmax", dim=32, num_heads=2, proj=proj)
     wrong, right = torch.randn(shape), torch.randn(20, 8)
-    for rotation in ((wrong, wrong), (right, wrong), (wrong, right)):
+    for rotation in ((wrong, wrong), (right, wrong), (wrong, right), torch.stack([right, right]), (right,)):
         with pytest.raises(ValueError, match=r"cosines and sines of 20 tokens.* two tensors \(20, 8\), not"):
             attention(torch.randn(2, 20, 32), rotation=rotation)
 

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.attention.cases import ALL, CORES, DIM, build, core_of, distance, is_core, word
 from vixformer import redraw
-from vixformer.attention import native
+from vixformer.attention import native, ops
 from vixformer.attention.base import Mechanism
 from vixformer.attention.linear import LinearCore
 from vixformer.measure.cost import multiply_adds
@@ -75,6 +75,15 @@ def test_transforms_of_torch_func(attention: str) -> None:
     with torch.no_grad():
         one_by_one = torch.func.vmap(lambda t: module(t.unsqueeze(0)).squeeze(0))(x)
         assert distance(one_by_one, module(x)) <= 1e-5
+
+
+@pytest.mark.parametrize("options", ["", ", bias=true", ", learned=true", ", gate=0.1"])
+def test_sizes_of_absurd_numbers_of_features_are_known_at_once(options: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without values there is nothing to draw; this drew ten million matrices of nothing, one after the other."""
+    monkeypatch.setattr(ops, "orthogonal_rows", lambda *_: pytest.fail("drew directions that nobody has"))
+    with torch.device("meta"):
+        module = build(f"performer(kernel=relu, features=1000000000{options})", 20)
+    assert core_of(module).macs(1) > 1e9
 
 
 @pytest.mark.filterwarnings("ignore")  # torch.jit's own, about its age

@@ -242,7 +242,7 @@ def test_500_mutations_are_refused_or_read(kind: str, tmp_path: Path) -> None:
     if kind in ("idx", "gz"):
         path.write_bytes(idx(np.zeros((3, 28, 28))) if kind == "idx" else gzip.compress(idx(np.zeros((3, 28, 28)))))
     original = path.read_bytes()
-    memory, began, refused = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic(), 0
+    memory, began, refused = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time(), 0
     for _ in range(500):
         path.write_bytes(mutated(original, rng))
         try:
@@ -252,7 +252,7 @@ def test_500_mutations_are_refused_or_read(kind: str, tmp_path: Path) -> None:
             assert str(path.parent) in str(error)  # noqa: PT017
             assert "\n" not in str(error)[:80]  # noqa: PT017
     assert refused > 20
-    assert time.monotonic() - began < 60
+    assert time.process_time() - began < 60
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 300 * 1024
 
 

@@ -41,6 +41,8 @@ from vixformer.commands import convert
 from vixformer.commands.report import benches_in
 from vixformer.config import read_recipe
 from vixformer.conversion.choose import Choice, LayerCost, Point
+from vixformer.conversion.distill import distill, part_of_lesson, seconds_taught
+from vixformer.conversion.swap import convert as convert_model
 from vixformer.data.cifar import CIFAR10
 from vixformer.data.download import _unpack  # pyright: ignore[reportPrivateUsage]
 from vixformer.data.folder import Folder
@@ -50,11 +52,14 @@ from vixformer.data.picture import open_picture
 from vixformer.data.preprocess import Preprocessing
 from vixformer.export.card import card
 from vixformer.measure.latency import Ratio
+from vixformer.notes import Note
 from vixformer.report.collect import collect
 from vixformer.report.maps import looks
 from vixformer.report.table import FORMS
 from vixformer.results.predictor import Predictor
+from vixformer.results.records import add_records, read_records, record_of
 from vixformer.results.runs import list_runs
+from vixformer.results.timings import Session, inference_ratio, keep_session
 from vixformer.search.space import read_space
 from vixformer.training import compare
 from vixformer.training.loop import train
@@ -271,6 +276,57 @@ def _serve(folder: Path) -> None:
     assert known
 
 
+def _kept(folder: Path) -> None:
+    """Records of two runs, beside a run and what its model's inference took."""
+    _runs(folder)
+    found = list_runs(folder)
+    add_records(folder / "records", [record_of(run, f"own/{run.folder.name}", str(i)) for i, run in enumerate(found)])
+    keep_session(folder, Session(1, {}, {}, {run.folder.name: [1.0, 1.1, 1.2, 1.1, 1.0, 1.1] for run in found}))
+
+
+def _tell(folder: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Note)
+        found = collect([folder], {}, live=True)
+        json.dumps(found.to_dict(), allow_nan=False)
+        for form in FORMS.values():
+            form(found.groups)
+        if len(found.groups) > 1:
+            inference_ratio(*found.groups[:2])
+        keep_session(folder, Session(1, {}, {}, {"good": [1.0]}))
+    read_records(folder / "records", lambda _: None)
+    add_records(folder / "records", read_records(folder / "records")[:1])
+
+
+def _converted() -> tuple[Any, Any]:
+    model: Any = tiny(attention="softmax").build(TEST)
+    return model, convert_model(model, "hedgehog")[0]
+
+
+def _lesson(folder: Path) -> None:
+    model, student = _converted()
+    path = folder / "teaching.safetensors"
+
+    def stopped(step: int, error: float) -> None:
+        raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        distill(student, model, _batch, steps=2, keep=path, watch=stopped)
+
+
+def _batch(step: int) -> torch.Tensor:
+    return torch.randn(2, 1, 28, 28, generator=torch.Generator().manual_seed(step))
+
+
+def _teach(folder: Path) -> None:
+    path = folder / "teaching.safetensors"
+    seconds_taught(path)
+    model, student = _converted()
+    with contextlib.suppress(ValueError):
+        part_of_lesson(path, [0], folder / "part.safetensors")
+    distill(student, model, _batch, steps=2, keep=path)
+
+
 PICTURES = (("png", "PNG"), ("jpg", "JPEG"), ("gif", "GIF"), ("webp", "WEBP"), ("bmp", "BMP"), ("tiff", "TIFF"), ("ppm", "PPM"))
 
 
@@ -345,6 +401,9 @@ KINDS = {
     "model.safetensors": Kind(_one, lambda f: _ask(f / "odd"), {"odd/best/model.safetensors": TENSORS}),
     "preprocessing.json": Kind(_one, lambda f: _ask(f / "odd"), {"odd/best/preprocessing.json": JSON}),
     "last.safetensors": Kind(_checkpoint, _resume, {"last.safetensors": TENSORS}),
+    "teaching.safetensors": Kind(_lesson, _teach, {"teaching.safetensors": TENSORS}),
+    "records": Kind(_kept, _tell, {"records/*.jsonl": (lines_of, lines_of, bytes_of)}),
+    "timings.json": Kind(_kept, _tell, {"timings.json": JSON}),
     "choice.json": Kind(_choices, _choose, {"choice.json": JSON}),
     "budgets.json": Kind(_budgets, _spend, {"budgets.json": JSON}),
     "search space": Kind(_spaces, _search, {"space.json": JSON}),

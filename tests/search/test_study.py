@@ -190,7 +190,7 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixt
             break
         time.sleep(0.1)
     first.send_signal(signal.SIGINT)
-    _, complaint = first.communicate(timeout=60)
+    _, complaint = first.communicate(timeout=300)
     assert first.returncode == 130
     assert "the same command goes on with the study" in complaint
     assert "Traceback" not in complaint
@@ -211,7 +211,7 @@ def test_workers_that_begin_at_the_same_moment(start: int, tmp_path: Path) -> No
     command = [sys.executable, "-c", script, str(tmp_path)]
     workers = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]
     for worker in workers:
-        _, complaint = worker.communicate(timeout=120)
+        _, complaint = worker.communicate(timeout=300)
         assert worker.returncode == 0, complaint.decode()
 
 

@@ -105,8 +105,9 @@ def test_more_than_it_can_bear_are_told_so(running: Running) -> None:
     """All of them in the middle of an upload, so that none may be put away for another."""
     busy = [running.connect() for _ in range(DESCRIPTORS // 4)]
     for connection in busy:
-        connection.sendall(UPLOAD)
-    time.sleep(0.2)
+        connection.sendall(UPLOAD.removesuffix(b"\r\n") + b"Expect: 100-continue\r\n\r\n")
+    for connection in busy:
+        assert connection.recv(1 << 10).startswith(b"HTTP/1.1 100 Continue")
     with running.connect() as late:
         answer = everything(late)
     assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")

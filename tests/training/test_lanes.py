@@ -153,7 +153,7 @@ def test_children_of_a_killed_command_end_at_once(tmp_path: Path) -> None:
         process.kill()
         killed = time.monotonic()
         process.stderr.read()  # ends when nobody has it any more: neither the command nor its children
-    assert time.monotonic() - killed < 10
+    assert time.monotonic() - killed < 60  # they would train for an hour, and a busy machine may look at them late
     assert len(children) >= 2
     assert not [child for child in children if Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes()]
 

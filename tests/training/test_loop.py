@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
@@ -20,7 +21,7 @@ from vixformer.backbones.base import from_pretrained
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train, read_recipe
 from vixformer.measure.accuracy import evaluate
-from vixformer.results.files import read_tensors
+from vixformer.results.files import read_tensors, write_tensors
 from vixformer.training import loop
 from vixformer.training.faults import NotFiniteError
 from vixformer.training.lock import LOCK
@@ -289,7 +290,7 @@ def test_ctrl_c_saves_at_the_end_of_a_step_and_can_be_resumed(tmp_path: Path) ->
     while not (tmp_path / "cut" / "last.safetensors").exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, complaint = process.communicate(timeout=60)
+    _, complaint = process.communicate(timeout=300)
     assert b"KeyboardInterrupt" in complaint
     killed_until_done(recipe, tmp_path / "cut", 0, 0.0)
     same_weights(tmp_path / "whole", tmp_path / "cut")
@@ -333,6 +334,21 @@ def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
     (tmp_path / "last.safetensors").write_bytes(data[:-100])
     with pytest.raises(ValueError, match="missing, damaged or cut short"):
         train(tiny(), tmp_path, resume=True)
+
+
+def test_a_checkpoint_whose_history_is_damaged_is_refused(tmp_path: Path) -> None:
+    """Resuming compares every epoch with the others: a TypeError or KeyError, after the next epoch was trained."""
+    train(tiny(epochs=1), tmp_path)
+    (tmp_path / "summary.json").unlink()
+    tensors, note = read_tensors(tmp_path / "last.safetensors")
+    for value, sentence in (("90", "0.val_top1 should be a valid number"), ([1.0], "should be a valid number"), (None, "has no val_top1")):
+        damaged = copy.deepcopy(note)
+        damaged["history"][0]["val_top1"] = value
+        if value is None:
+            del damaged["history"][0]["val_top1"]
+        write_tensors(tmp_path / "last.safetensors", tensors, damaged)
+        with pytest.raises(ValueError, match=rf"last.safetensors is damaged: .*{sentence}"):
+            train(tiny(epochs=2), tmp_path, resume=True)
 
 
 @pytest.mark.skipif("VIX_DATA" not in os.environ, reason="the real files are not here: set VIX_DATA")

@@ -51,7 +51,7 @@ def check_heads(core: Core, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
 
 def check_rotation(rotation: Rotation, n: int, width: int) -> None:
     """For rotary positions of N tokens: cosines and sines (N, K / 2)."""
-    if len(rotation) != 2 or width % 2 or any(t.shape != (n, width // 2) for t in rotation):
+    if not isinstance(rotation, tuple | list) or len(rotation) != 2 or width % 2 or any(t.shape != (n, width // 2) for t in rotation):
         got = ", ".join(str(tuple(t.shape)) for t in rotation)
         raise ValueError(
             f"rotation must be the cosines and sines of {n} tokens, one for each pair of the {width} channels of a head: "

@@ -72,6 +72,10 @@ class Performer(LinearCore, name="performer"):
     projection: Tensor | None
     bias: Tensor | None
 
+    @property
+    def square(self) -> bool:
+        return self.config.local_heads > 0 or self.conv is not None or self.config.causal
+
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
         if config.local_heads > shape.num_heads:
@@ -107,7 +111,7 @@ class Performer(LinearCore, name="performer"):
     @torch.no_grad()
     def draw(self, generator: torch.Generator | None = None) -> None:
         # on the CPU, so that one seed means the same features on every device
-        if self.projection is not None:
+        if self.projection is not None and not self.projection.is_meta:  # where there are no values, any size costs nothing
             rows, columns = self.projection.shape
             self.projection.copy_(ops.orthogonal_rows(rows, columns, self.config.scaling, generator))
         if self.bias is not None:

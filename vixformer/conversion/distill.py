@@ -11,10 +11,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import NotRequired, TypedDict
 
 from vixformer.backbones.base import Backbone
 from vixformer.conversion.swap import configurations, differing
+from vixformer.registry import fitted
 from vixformer.results.files import read_tensors, write_tensors
+from vixformer.results.schema import Amount, Count
 
 SAVE_SECONDS = 60.0
 
@@ -92,21 +95,38 @@ class _Lesson:
     seconds: float = 0.0
 
 
+class _Note(TypedDict):
+    """What is stored of a lesson beside its weights."""
+
+    layers: NotRequired[list[Count]]
+    errors: list[list[Amount] | Amount]
+    seconds: NotRequired[Amount]
+
+
 def seconds_taught(path: Path | None) -> float:
     """Seconds that a stored distillation has taken so far."""
-    return 0.0 if path is None or not path.exists() else read_tensors(path)[1].get("seconds", 0.0)
+    return 0.0 if path is None or not path.exists() else _read(path)[1].get("seconds", 0.0)
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], _Note]:
+    tensors, note = read_tensors(path)
+    fitted(_Note, note, f"{path} is damaged, delete it to distil from the beginning")
+    return tensors, note
 
 
 def part_of_lesson(whole: Path, layers: Sequence[int], path: Path) -> None:
     """Store the distillation of some of its layers: each layer was distilled on its own, so these need not be distilled again."""
-    tensors, note = read_tensors(whole)
-    at = [note["layers"].index(layer) for layer in sorted(layers)]
+    tensors, note = _read(whole)
+    known = note.get("layers", [])
+    if not set(layers) <= set(known) or any(not isinstance(step, list) or len(step) != len(known) for step in note["errors"]):
+        raise ValueError(f"{whole} is not of these layers, delete it to distil them from the beginning")
+    at = [known.index(layer) for layer in sorted(layers)]
     part = {
         f"module.{new}.{name.split('.', 2)[2]}": tensor
         for new, old in enumerate(at) for name, tensor in tensors.items() if name.startswith(f"module.{old}.")
     }  # fmt: skip
-    errors = [[step[i] for i in at] for step in note["errors"]]
-    write_tensors(path, part, {"layers": sorted(layers), "errors": errors, "seconds": note["seconds"]})
+    errors = [[step[i] for i in at] for step in note["errors"] if isinstance(step, list)]
+    write_tensors(path, part, {"layers": sorted(layers), "errors": errors, "seconds": note.get("seconds", 0.0)})
 
 
 def _batch(given: Any, step: int, steps: int) -> Tensor:
@@ -142,13 +162,27 @@ def _save(path: Path, modules: nn.Module, optimizer: torch.optim.Optimizer | Non
 
 
 def _gone_on_with(path: Path, layers: list[int], modules: nn.Module, optimizer: torch.optim.Optimizer) -> _Lesson:
-    tensors, note = read_tensors(path)
+    tensors, note = _read(path)
+    # once they were means
+    errors: list[list[float]] = [step if isinstance(step, list) else [step] * len(layers) for step in note["errors"]]
+    try:
+        _restore(tensors, modules, optimizer)
+        if any(len(step) != len(layers) for step in errors):
+            raise ValueError(f"it has not the errors of {len(layers)} layers")
+    except (KeyError, IndexError, RuntimeError, TypeError, ValueError) as error:
+        first = str(error).splitlines()[0]  # torch names every weight, one a line
+        raise ValueError(f"{path} does not fit this conversion, delete it to distil from the beginning: {first}") from None
+    return _Lesson(layers, errors, note.get("seconds", 0.0))
+
+
+def _restore(tensors: dict[str, Tensor], modules: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     modules.load_state_dict({name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")})
+    parameters = list(modules.parameters())
     state: dict[int, dict[str, Any]] = {}
     for name, tensor in tensors.items():
         if name.startswith("optimizer."):
             _, number, key = name.split(".", 2)
+            if tensor.dim() and tensor.shape != parameters[int(number)].shape:
+                raise ValueError(f"{name} has another shape than its weight")
             state.setdefault(int(number), {})[key] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    errors = [step if isinstance(step, list) else [step] * len(layers) for step in note["errors"]]  # once they were means
-    return _Lesson(layers, errors, note.get("seconds", 0.0))

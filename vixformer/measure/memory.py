@@ -13,6 +13,7 @@ import os
 import platform
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ import torch.nn.functional as F
 
 from vixformer.measure.layer import Layer
 from vixformer.models import create_model
+from vixformer.notes import Note
 from vixformer.registry import complaint, foreign, import_foreign
 
 
@@ -155,6 +157,7 @@ def main() -> None:
 
     from vixformer.attention.native import library
 
+    warnings.simplefilter("ignore", Note)  # the process that asks has said the same
     library()
     with os.fdopen(os.dup(1), "w") as told:
         os.dup2(2, 1)  # what a model prints is no answer

@@ -201,7 +201,7 @@ def main() -> None:
         recipe = recipe_from_dict(job["recipe"], "the recipe")
         with printed_notes():
             train(recipe, folder, resume=how == "resume", observer=_Telling())
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, OSError) as error:
         _tell(error=complaint(error, job["foreign"]), diverged=isinstance(error, NotFiniteError))
     except (MemoryError, RuntimeError) as error:
         if (sentence := want_of_memory(error)) is None:

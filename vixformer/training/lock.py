@@ -31,12 +31,15 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a run folder. The system releases it when its owner ends, however it ends. A second process gets an error that names
     the first."""
     path = folder / LOCK
+    owner = {"pid": os.getpid(), "host": platform.node(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"}
     with _taken(path, folder) as file:
-        file.truncate(0)
-        file.write(json.dumps({"pid": os.getpid(), "host": platform.node(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"}).encode())
-        file.flush()
-        remove_parts(folder)  # of an owner that was killed
         try:
+            try:
+                file.truncate(0)
+                file.write(json.dumps(owner).encode())
+            except OSError as error:
+                raise _cannot_write(folder, error) from None
+            remove_parts(folder)  # of an owner that was killed
             yield
         finally:
             with contextlib.suppress(OSError):  # Windows does not remove what is open
@@ -48,8 +51,8 @@ def _taken(path: Path, folder: Path) -> BinaryIO:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0), 0o666)
         except OSError as error:
-            raise ValueError(f"cannot write to {folder}: {error.strerror}; choose another folder with --out") from None
-        file = os.fdopen(descriptor, "rb+")
+            raise _cannot_write(folder, error) from None
+        file = os.fdopen(descriptor, "rb+", buffering=0)  # closing it writes nothing more
         try:
             _lock(descriptor)
         except OSError as error:
@@ -62,6 +65,10 @@ def _taken(path: Path, folder: Path) -> BinaryIO:
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 return file
         file.close()  # its owner ended, and removed it, between our opening and our locking it
+
+
+def _cannot_write(folder: Path, error: OSError) -> ValueError:
+    return ValueError(f"cannot write to {folder}: {error.strerror}; choose another folder with --out")
 
 
 def _lock(descriptor: int) -> None:

@@ -159,7 +159,7 @@ class _Run:
         self.retreats = 0
         self.snapshot: Any = None
         if last is not None:
-            self.state.load(last)
+            self.state.load(last, None if self.parts.val is None else recipe.train.monitor)
         elif begun.conversion is not None:
             self._keep_best()
             self._save()  # teaching may have taken minutes

@@ -24,6 +24,8 @@ class Sums(TypedDict):
 
 
 class Record(TypedDict):
+    """What every line of a history has; all the others are numbers too."""
+
     epoch: Count
     seconds: Amount
     evaluation_seconds: Amount
@@ -82,11 +84,16 @@ class State:
         if write:
             write_tensors(path, tensors, note)
 
-    def load(self, path: Path) -> None:
+    def load(self, path: Path, monitor: str | None = None) -> None:
+        """`monitor` is what chooses the best epoch, if anything does."""
         tensors, note = read_tensors(path)
         fitted(Note, note, f"{path} is damaged")
+        fitted(list[dict[str, float]], note["history"], f"{path} is damaged: its history")
         if note["epoch"] != len(note["history"]) or (note["batch"] > 0) != (note["sums"]["images"] > 0):
             raise ValueError(f"{path} is damaged: its history is not that of {note['epoch']} epochs and {note['batch']} batches")
+        compared = [*note["history"], *(note["conversion"]["stages"] if note["conversion"] else [])]
+        if monitor is not None and any(not isinstance(record.get(monitor), int | float) for record in compared):
+            raise ValueError(f"{path} is damaged: an epoch of its history has no {monitor}, which chooses the best one")
         try:
             self._load(tensors, note)
         except (KeyError, IndexError, RuntimeError, TypeError, ValueError) as error:

@@ -55,7 +55,8 @@ class Exp(PositiveKernel, name="exp"):
 
 
 def _three_sigma(u: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    weight = torch.ones_like(u[..., :1]) if mask is None else mask[:, None, :, None].to(u.dtype)
+    """Bounds over the tokens that a mask keeps: of as many queries as keys, those of the mask, and else all queries."""
+    weight = torch.ones_like(u[..., :1]) if mask is None or mask.shape[1] != u.shape[2] else mask[:, None, :, None].to(u.dtype)
     count = (weight.sum((-1, -2), keepdim=True) * u.shape[-1]).clamp(min=1.0)
     mean = (u * weight).sum((-1, -2), keepdim=True) / count
     spread = (((u - mean) ** 2 * weight).sum((-1, -2), keepdim=True) / count).sqrt()

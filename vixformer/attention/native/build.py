@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import functools
 import hashlib
 import os
@@ -135,7 +136,10 @@ def _compile(folder: Path, name: str, command: list[str]) -> None:
         target = Path(work) / "attention.so"
         command = [*command, "-o", str(target), *map(str, [*SOURCES, *_openmp()]), "-Wl,--as-needed", "-lm"]
         # the compiler's own temporary files too, so that none are left when it is killed
-        subprocess.run(command, check=True, capture_output=True, timeout=300, env={**os.environ, "TMPDIR": work})
+        done = subprocess.run(command, capture_output=True, timeout=300, env={**os.environ, "TMPDIR": work, "LC_ALL": "C"})
+        if b"No space left on device" in done.stderr:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+        done.check_returncode()
         with target.open("rb") as file:
             os.fsync(file.fileno())
         target.rename(folder / f"{name}-{_digest(target)}.so")
