@@ -245,7 +245,7 @@ def test_memory_is_beside_exact_attention_with_all_its_weights(tmp_path: Path, n
     no_runs.setitem(tables.MEMORY, f"{EXACT}/naive", {"batch": 4, "train_mb": [400.0] * 3})
     no_runs.setitem(tables.MEMORY, RELU, {"batch": 4, "train_mb": [120.0] * 3})
     cells = [[cell(name) for _, cell in costs.peaks(EXACT)] for name in (EXACT, RELU)]
-    assert cells == [["400 (here 100)", "100 (here 25)"], ["120", "30"]]
+    assert cells == [["100, naive 400", "25, naive 100"], ["120", "30"]]
     bars = figures.memory_figure([EXACT, RELU])
     assert bars is not None
     assert len({row["kind"] for row in bars.chart.to_dict()["data"]["values"]}) == 3

@@ -72,14 +72,14 @@ def peaks(base: str | None) -> list[Column]:
 
     def absolute(name: str) -> str:
         fused, whole = peak(name), peak(name + NAIVE)
-        return "" if fused is None else f"{fused:,.0f}" if whole is None else f"{whole:,.0f} (here {fused:,.0f})"
+        return "" if fused is None else f"{fused:,.0f}" if whole is None else f"{fused:,.0f}, naive {whole:,.0f}"
 
     def relative(name: str) -> str:
         exact = None if base is None or base + NAIVE not in MEMORY else peak(base + NAIVE)
         fused, whole = peak(name), peak(name + NAIVE)
         if exact is None or fused is None or MEMORY[name]["batch"] != MEMORY[f"{base}{NAIVE}"]["batch"]:
             return ""
-        return f"{100 * fused / exact:.0f}" if whole is None else f"{100 * whole / exact:.0f} (here {100 * fused / exact:.0f})"
+        return f"{100 * fused / exact:.0f}" if whole is None else f"{100 * fused / exact:.0f}, naive {100 * whole / exact:.0f}"
 
     return [("peak MiB, here", absolute), ("naive exact = 100, here", relative)]
 
