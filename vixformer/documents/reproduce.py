@@ -83,7 +83,7 @@ def _seconds(recipe: Recipe, tell: Callable[[str], None]) -> float:
     images = _blank(recipe.data)
     part = recipe.data.fraction * (1 - recipe.data.val_fraction)
     shown = recipe.train.epochs * images * part
-    return shown * _macs(recipe) / _rate(_kind(recipe), tell)
+    return shown * forward_macs(recipe) / _rate(_kind(recipe), tell)
 
 
 def _kind(recipe: Recipe) -> Recipe:
@@ -98,7 +98,7 @@ def _blank(data: Data) -> int:
 
 
 @cache
-def _macs(recipe: Recipe) -> int:
+def forward_macs(recipe: Recipe) -> int:
     with torch.device("meta"):
         model: Any = recipe.build(_example(recipe.data))
     return multiply_adds(model, torch.empty(1, model.config.in_chans, *model.img_size, device="meta"))
@@ -126,7 +126,7 @@ def _rate(recipe: Recipe, tell: Callable[[str], None]) -> float:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         times.append(time.perf_counter() - began)
-    return batch * _macs(recipe) / min(times)
+    return batch * forward_macs(recipe) / min(times)
 
 
 def exhibits(documents: Iterable[Document]) -> Sequence[tuple[Document, Exhibit]]:
