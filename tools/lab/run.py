@@ -15,6 +15,7 @@ from itertools import chain
 from tools import quiet
 from tools.lab.jobs import RUNS, Experiment, Job, jobs, known_records
 from tools.runs import keep
+from vixformer.registry import foreign
 from vixformer.results.records import Record
 from vixformer.results.runs import SUMMARY, read_run
 from vixformer.training.lock import locked
@@ -45,7 +46,7 @@ class Lane:
             start_new_session=True,  # Ctrl-C comes to the lab, and from the lab to them, once
         )
         assert process.stdin is not None
-        process.stdin.write(json.dumps({"recipe": job.started().to_dict(), "foreign": []}) + "\n")
+        process.stdin.write(json.dumps({"recipe": job.started().to_dict(), "foreign": foreign()}) + "\n")
         process.stdin.flush()  # and it stays open: that it closes tells the other process that the lab is gone
         lane = cls(job, process)
         threading.Thread(target=lane._listen, daemon=True).start()
