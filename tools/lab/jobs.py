@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tools.runs import RECORDS
+from tools import runs
 from vixformer.config import Data, Recipe
 from vixformer.documents.base import matching
 from vixformer.recipes import load_recipe
@@ -120,7 +120,7 @@ def _best(tried: Sequence[Job], known: Mapping[str, Record]) -> float:
 
 
 def known_records() -> dict[str, Record]:
-    return {record["id"]: record for record in read_records(RECORDS)}
+    return {record["id"]: record for record in read_records(runs.RECORDS)}
 
 
 def digest(data: Data) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -9,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import chain
 
 from tools import quiet
@@ -27,17 +27,12 @@ FAILED = RUNS / "failed.json"
 """By content id, why a training ended without a result: it is not tried again."""
 
 
-@dataclass
 class Lane:
-    job: Job
-    process: subprocess.Popen[str]
-    began: float = field(default_factory=time.perf_counter)
-    epoch: int = 0
-    error: str = ""
+    """A training in its own process, which says in lines of JSON what happens."""
 
-    @classmethod
-    def start(cls, job: Job) -> Lane:
-        process = subprocess.Popen(
+    def __init__(self, job: Job) -> None:
+        self.job, self.began, self.error = job, time.perf_counter(), ""
+        self.process = subprocess.Popen(
             [sys.executable, "-m", "vixformer.training.lanes", str(job.folder), "resume"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -45,24 +40,27 @@ class Lane:
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             start_new_session=True,  # Ctrl-C comes to the lab, and from the lab to them, once
         )
-        assert process.stdin is not None
-        process.stdin.write(json.dumps({"recipe": job.started().to_dict(), "foreign": foreign()}) + "\n")
-        process.stdin.flush()  # and it stays open: that it closes tells the other process that the lab is gone
-        lane = cls(job, process)
-        threading.Thread(target=lane._listen, daemon=True).start()
-        return lane
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
 
     def _listen(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            event = json.loads(line)
-            self.error = event.get("error", self.error)
-            if event.get("what") == "epoch_done":
-                self.epoch = event["values"][0]["epoch"]
+        given, said = self.process.stdin, self.process.stdout
+        assert given is not None and said is not None  # noqa: PT018
+        with contextlib.suppress(BrokenPipeError), given, said:
+            with contextlib.suppress(BrokenPipeError):  # it ended before it began
+                given.write(json.dumps({"recipe": self.job.started().to_dict(), "foreign": foreign()}) + "\n")
+                given.flush()  # and it stays open: that it closes tells the other process that the lab is gone
+            for line in said:
+                self.error = json.loads(line).get("error", self.error)
+
+    @property
+    def over(self) -> bool:
+        return self.process.poll() is not None and not self.listener.is_alive()
 
     def stop(self) -> None:
         self.process.terminate()
         self.process.wait()
+        self.listener.join()
 
 
 def run(experiments: Iterable[Experiment], lanes: int, tell: Callable[[str], None] = print) -> None:
@@ -84,7 +82,7 @@ def _until_quiet(experiments: list[Experiment], lanes: int, tell: Callable[[str]
     known, died = known_records(), set[str]()
     try:
         while not quiet.wanted():
-            for lane in [lane for lane in running if lane.process.poll() is not None]:
+            for lane in [lane for lane in running if lane.over]:
                 running.remove(lane)
                 if not _finished(lane, tell):
                     died.add(lane.job.id)
@@ -92,7 +90,7 @@ def _until_quiet(experiments: list[Experiment], lanes: int, tell: Callable[[str]
             skipped = died | {lane.job.id for lane in running}
             while len(running) < lanes and (job := next_job(experiments, known, skipped)) is not None:
                 tell(f"{job.told}: {job.recipe.train.epochs} epochs")
-                running.append(Lane.start(job))
+                running.append(Lane(job))
                 skipped.add(job.id)
             if not running:
                 return True
