@@ -101,8 +101,8 @@ class Train:
     step_every: PositiveInt = 5
     """Epochs, of step."""
     step_factor: Share = 0.5
-    restart_every: PositiveInt = 10
-    """Epochs, of restarts."""
+    restart_every: PositiveInt | PositiveFloat = 10
+    """Epochs, of restarts; a budget may make it a part of one."""
     restart_growth: PositiveInt = later(1)
     """Length of each period of restarts, relative to the one before: 2 gives 10, 20 and 40 epochs."""
     warmup: NonNegativeFloat = 0.0

@@ -11,7 +11,7 @@ import pytest
 from tests.results.test_runs import quick
 from vixformer import load_recipe
 from vixformer.cli import main
-from vixformer.config import GIVEN, Recipe
+from vixformer.config import GIVEN, Recipe, recipe_from_dict
 from vixformer.results.runs import list_runs
 from vixformer.terminal import comparison
 from vixformer.training import budget as budgeting
@@ -19,6 +19,7 @@ from vixformer.training import compare as comparing
 from vixformer.training.budget import AROUND, FEWEST, LEAST_EPOCHS, SMALLEST, Cut, Probe, Prober, cut
 from vixformer.training.lanes import Lanes
 from vixformer.training.observer import Observer
+from vixformer.training.optim import learning_rate
 from vixformer.training.parts import load_parts
 
 SLOW = Probe(train_image=1e-3, evaluated_image=5e-4, train_images=9000, val_images=1000, test_images=2000, epochs=1000)
@@ -76,9 +77,23 @@ def test_a_cut_recipe_keeps_its_shape() -> None:
     less = Cut(7, 0.5).applied(recipe)
     assert (less.train.epochs, less.train.restart_every, less.data.fraction, less.train.track_test) == (7, 1, 0.5, False)
     assert (less.model, less.train.lr) == (recipe.model, recipe.train.lr)
+    assert isinstance(less.train.restart_every, int)
     calm = Cut(10, 1.0).applied(load_recipe("cifar-kernels/gelu-2"))
     assert calm.train.warmup == 0.5
     assert Cut(10, 1.0).applied(load_recipe("cifar-kernels/relu")).train.step_every == 1
+
+
+@pytest.mark.parametrize("epochs", [4, 7, 10, 31])
+@pytest.mark.parametrize("name", ["exp1", "exp5"])
+def test_growing_restarts_end_with_training_under_a_budget(name: str, epochs: int) -> None:
+    """10 + 20 + 40 of 70 epochs: with whole epochs a run of 4 would end in the first quarter of its last period, near the largest rate."""
+    recipe = load_recipe(f"fast-attention/{name}/vit")
+    cut_down = Cut(epochs, 1.0).applied(recipe)
+    share = epochs / recipe.train.epochs
+    for epoch in (0.0, 9.9, 10.1, 30.5, recipe.train.epochs - 0.5):
+        assert learning_rate(cut_down.train, epoch * share) == pytest.approx(learning_rate(recipe.train, epoch), rel=1e-6)
+    again = recipe_from_dict(cut_down.to_dict(), "cut")
+    assert again == cut_down
 
 
 def test_a_probe_measures() -> None:

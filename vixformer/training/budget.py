@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vixformer.config import Data, Recipe
+from vixformer.config import Data, Recipe, Train
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.optim import make_optimizer
 from vixformer.training.parts import Parts, load_parts, pick_device
@@ -68,13 +68,21 @@ class Cut:
             epochs=self.epochs,
             warmup=train.warmup * share,
             step_every=max(1, round(train.step_every * share)),
-            restart_every=max(1, round(train.restart_every * share)),
+            restart_every=_period(train, share),
             track_test=False,
         )
         return replace(recipe, train=shorter, data=self._less(recipe))
 
     def _less(self, recipe: Recipe) -> Data:
         return replace(recipe.data, fraction=recipe.data.fraction * self.fraction)
+
+
+def _period(train: Train, share: float) -> float:
+    """Periods that grow end together with training (10 + 20 + 40 of 70 epochs), which whole epochs would not keep."""
+    exact = train.restart_every * share
+    if train.restart_growth == 1:
+        return max(1, round(exact))
+    return round(exact) if exact == round(exact) else exact
 
 
 class Prober:
