@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tools import quiet, runs
 from tools.lab.jobs import Experiment, Job, jobs, known_records
+from tools.lab.rerun import rerun
 from tools.lab.run import next_job, read_failed, run
 from vixformer.recipes import RECIPES, load_recipe
 from vixformer.results.records import Record, read_records
@@ -88,6 +90,23 @@ def test_runs_are_recorded_once_and_a_child_is_known_by_its_parent(monkeypatch: 
     said.clear()
     run([both], lanes=1, tell=said.append)
     assert said == []
+
+
+def test_a_record_that_is_trained_again_gives_the_same_numbers() -> None:
+    run([experiment(rows=(EXACT,), seeds=1)], lanes=1, tell=lambda _: None)
+    (record,) = known_records().values()
+    threads = torch.get_num_threads()
+    try:
+        (again,) = rerun([record], 3, seed=0)
+        assert again.differs == {}
+        forged: Any = {**record, "summary": {**record["summary"], "test_top1": 99.0}}
+        (again,) = rerun([forged], 1, seed=0)
+        assert list(again.differs) == ["summary.test_top1"]
+        elsewhere: Any = {**record, "conditions": {**record["conditions"], "processor": "another"}}
+        with pytest.raises(ValueError, match="no record was made on a machine like this one"):
+            list(rerun([elsewhere], 1, seed=0))
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_a_training_that_diverges_is_not_tried_again() -> None:

@@ -1,8 +1,9 @@
-"""Experiments in the background of other work: `python -m tools.lab plan`, `run --lanes 1` or `status`.
+"""Experiments in the background of other work: `python -m tools.lab plan`, `run --lanes 1`, `status` or `rerun`.
 
 `plan` lists what is left, in the order of claims decided an hour. `run` trains it, one thread a lane, puts each finished run into
 docs/results/records at once, pauses while `make test`, `make bench` or a timing runs, and ends when nothing is left. Stop it at any
-moment; it resumes in the middle of an epoch. `status` says what is done.
+moment; it resumes in the middle of an epoch. `status` says what is done. `rerun` trains records that are drawn at random again, and exits
+with 1 where a number is not the same.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import time
 from collections.abc import Sequence
 
 from tools.lab.experiments import EXPERIMENTS
-from tools.lab.jobs import jobs, known_records
+from tools.lab.jobs import Experiment, jobs, known_records
 from tools.lab.plan import Planned, plan
+from tools.lab.rerun import rerun
 from tools.lab.run import read_failed, run
 
 
@@ -26,11 +28,16 @@ def main() -> None:
     running.add_argument("--lanes", type=int, default=1, choices=(1, 2), help="trainings at a time, each on one thread")
     running.add_argument("--only", nargs="+", metavar="NAME", help="experiments, instead of all in the order of the plan")
     commands.add_parser("status", help="what is done, and what failed")
+    again = commands.add_parser("rerun", help="repeat records, and compare")
+    again.add_argument("--count", type=int, default=3)
+    again.add_argument("--seed", type=int, default=0, help="of the draw")
     options = parser.parse_args()
     if options.command == "plan":
         _print_plan(plan(EXPERIMENTS, known_records()))
     elif options.command == "status":
         _print_status()
+    elif options.command == "rerun":
+        raise SystemExit(_rerun(options.count, options.seed))
     else:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: trainings are stored
         try:
@@ -39,7 +46,18 @@ def main() -> None:
             print("stopped; the same command resumes")
 
 
-def _chosen(names: Sequence[str] | None) -> list:
+def _rerun(count: int, seed: int) -> int:
+    wrong = 0
+    for again in rerun(known_records().values(), count, seed):
+        record = again.record
+        print(f"{record['name']}, seed {record['seed']} ({record['id']}): {'not ' * bool(again.differs)}the same", flush=True)
+        for key, (then, now) in again.differs.items():
+            print(f"  {key}: {then}, now {now}")
+        wrong += bool(again.differs)
+    return min(wrong, 1)
+
+
+def _chosen(names: Sequence[str] | None) -> list[Experiment]:
     if names is None:
         return [planned.experiment for planned in plan(EXPERIMENTS, known_records())]
     known = {experiment.name: experiment for experiment in EXPERIMENTS}
