@@ -32,7 +32,7 @@ from vixformer.writing import write_json
 MEMORY = RESULTS / "memory"
 NAIVE = "/naive"
 """After the name of a recipe with exact attention: the same with all attention weights in memory."""
-REPEATS = 3
+REPEATS = 5
 MEBI = 2**20
 Kept = dict[str, dict[str, Any]]
 
@@ -87,7 +87,7 @@ def epoch_images(recipe: Recipe) -> int:
 
 
 def measure_memory(recipes: Mapping[str, Recipe], path: Path, batch: int | None, device: str) -> None:
-    """Peaks of a training step, three times each."""
+    """Peaks of a training step, `REPEATS` times each."""
     jobs: dict[str, Job] = {}
     for name, recipe in recipes.items():
         config: Any = recipe.build(load_parts(recipe, torch.device("cpu")).test.images).config
