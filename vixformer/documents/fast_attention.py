@@ -272,7 +272,7 @@ NAMES = (
             "memory, ViT = 100",
             "section 4.3",
             ("tool runs", "word softmax(naive=true)", "page fast-attention.md"),
-            "Of a GPU there; here the peak of a training step on a CPU, beside exact attention that keeps its scores (`naive=true`) and as it runs",
+            "Of a GPU there; here the peak of a training step on a CPU, beside exact attention that keeps its scores (`naive=true`)",
         ),
     ),
     *named(

@@ -210,8 +210,8 @@ NAMES = (
             "`sequential` in front of the patches, with 7 parameters (Keras)",
             "section 3.3",
             ("option data.mean", "option data.std"),
-            "Three means, three variances and a counter: a normalization. Whether it also flips, turns or zooms images is not printed: here "
-            "it does not",
+            "Three means, three variances and a counter: a normalization. Whether it also flips, turns or zooms images is not printed: "
+            "here it does not",
         ),
         Named("shuffled batches", "section 3.2.1", ("option train.seed",)),
         Named("validation accuracy", "section 4", ("option data.val_fraction",), "A part of the training images; it does not say which"),
