@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup test test-fast lint test-slow bench demo results packages test-packages site clean
+.PHONY: setup test test-fast lint test-slow bench demo results lab packages test-packages site clean
 
 setup: $(STAMP)
 
@@ -13,8 +13,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps vit-pytorch timm  # they ask for torchvision
 	touch $(STAMP)
 
+QUIET := $(BIN)/python -m tools.quiet  # the lab pauses meanwhile
+
 test: lint
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(QUIET) $(BIN)/pytest -n 2 --dist worksteal
 
 test-fast: setup  ## under a minute: layouts, configurations, the contract of every attention without traces, the command
 	$(BIN)/pytest -n 2 --dist worksteal tests/attention/test_contract.py tests/attention/test_layout.py tests/attention/test_registry.py tests/test_cli.py tests/test_config.py --deselect tests/attention/test_contract.py::test_compiles_in_one_graph --deselect tests/attention/test_contract.py::test_exports_with_a_dynamic_batch
@@ -26,7 +28,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 test-slow: setup  ## minutes: compiles every core with inductor, traces every pair, fills a disk, kills a training thirty times
-	$(BIN)/pytest -m slow
+	$(QUIET) $(BIN)/pytest -m slow
 
 bench: setup  ## ten minutes, with nothing else running: ours beside the peers; writes docs/speed.md and its chart
 	$(BIN)/python -m benchmarks.attention --write docs/speed.md
@@ -40,6 +42,9 @@ demo: setup  ## under four minutes: trains seven attentions on images in the pac
 
 results: setup  ## the pages in docs/results, from the records there
 	$(BIN)/python -m tools.pages
+
+lab: setup  ## experiments that decide the documents' claims, in the background of other work; `LANES=2` when nothing else runs
+	$(BIN)/python -m tools.lab run --lanes $(or $(LANES),1)
 
 packages: setup  ## the wheel, the source and the trained models as release files, in dist/
 	$(BIN)/python -m build --outdir dist

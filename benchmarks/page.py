@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from tools.quiet import quiet
 from vixformer.measure.load import Load, Sample, waited
 from vixformer.measure.machine import processor
 
@@ -25,13 +26,15 @@ def put(page: Path, marker: str, table: str) -> None:
 
 @contextmanager
 def alone(publishes: bool = True, meanwhile: bool = True) -> Iterator[None]:
-    """Times that are published are measured inside: exits with 2 where other work is running, before it or meanwhile."""
+    """Times that are published are measured inside, while the lab pauses: exits with 2 where other work is running, before it or
+    meanwhile."""
     threads = torch.get_num_threads()
-    if publishes:
-        _refuse(waited(threads), threads)
-    sample = Sample()
-    yield
-    load = sample.since()
+    with quiet():
+        if publishes:
+            _refuse(waited(threads), threads)
+        sample = Sample()
+        yield
+        load = sample.since()
     if publishes and meanwhile:
         _refuse(load, threads)
     elif meanwhile and (complaint := load.complaint(threads)):

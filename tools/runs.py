@@ -52,10 +52,12 @@ def kept_runs() -> dict[str, list[Kept]]:
 
 def kept_sets() -> dict[str, list[list[Kept]]]:
     """By recipe, sets of runs that are alike but for seed, split and fold: first those that differ least from today's recipe, and of
-    these the ones with the largest budget and the most runs."""
+    these the ones with the largest budget and the most runs. Learning-rate trials are left out."""
     found: dict[str, dict[str, list[Kept]]] = {}
     for run in recorded_runs(RECORDS):
         assert run.name is not None and run.summary is not None  # noqa: PT018  # as records are
+        if run.recipe.train.trial:
+            continue
         recipe = run.recipe.to_dict()
         kept = Kept(recipe, run.summary, run.history(), tuple(sorted(changed(recipe, run.name).keys() - CUT)))
         found.setdefault(run.name, {}).setdefault(alike(run) + run.summary.get("data_digest", ""), []).append(kept)

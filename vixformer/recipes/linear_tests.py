@@ -19,6 +19,9 @@ for twice as long. `performer-softmax-16-independent` draws each random feature 
 estimate better. It does not say which images and which epoch its "valid accuracy" is of, so `track_test` records the largest and the last
 test accuracy. `linear-tests-as-printed/*` train on all training images and report the last epoch.
 
+`keras-linformer` is Linformer in the Keras network, which the document does not have, so that all of them stand in one network too; its
+rank is a quarter of the places, up.
+
 Its section 6 tells of a ResNet in front of a Performer, better than the ResNet alone, without a figure: `cifar10/resnet-performer` is the
 Keras network with 64 ReLU features behind a small ResNet whose strides multiply to 4, `cifar10/resnet` that ResNet; both average what they
 end with, so that the encoder is all they differ in.
@@ -89,13 +92,14 @@ def in_keras(data: str, model: ViT.Config | CNN.Config, weights: str | None = No
     return Recipe(data=Data(name=data), model=model, train=replace(train, weights=weights))
 
 
-for _data, _rank in (("mnist", 4), ("cifar10", 36), ("cifar100", 36)):
+for _data, _rank, _few in (("mnist", 4, 4), ("cifar10", 36, 7), ("cifar100", 36, 7)):
     _base, _linformer = f"linear-tests/{_data}/", f"linformer(rank={_rank})"
     add(_base + "transformer", partial(torch_model, _data, "softmax"))
     add(_base + "linformer", partial(torch_model, _data, _linformer))
     add(_base + "linformer-from-checkpoint", partial(torch_model, _data, _linformer, _base + "transformer"))
     add(_base + "linformer-equal-epochs", partial(longer, partial(torch_model, _data, _linformer)))
     add(_base + "keras-transformer", partial(keras_model, _data, "softmax"))
+    add(_base + "keras-linformer", partial(keras_model, _data, f"linformer(rank={_few})"))
     for _name, _attention in PERFORMERS.items():
         add(_base + _name, partial(keras_model, _data, _attention))
     for _kernel in ("softmax", "relu"):

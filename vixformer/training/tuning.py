@@ -75,13 +75,17 @@ def tuned(recipes: dict[str, Recipe], count: int, folds: int | None, rounds: Rou
 
 
 def _trial(name: str, recipe: Recipe, rate: float, number: int, folds: int | None) -> Training:
-    """Its seed and split are its own; with folds, the first of them validates."""
+    """With folds, the first of them validates."""
+    folded = replace(recipe, data=replace(recipe.data, folds=folds or recipe.data.folds))
+    return Training(f"{name}, trial {number}", name, trial(folded, rate), f"{name}, rate {rate:g}", (0, None))
+
+
+def trial(recipe: Recipe, rate: float) -> Recipe:
+    """Its seed and split are its own."""
     data, train = recipe.data, recipe.train
-    data = replace(data, split_seed=(data.split_seed + APART) % 2**32, folds=folds or data.folds)
+    data = replace(data, split_seed=(data.split_seed + APART) % 2**32)
     train = replace(train, lr=rate, seed=(train.seed + APART) % 2**32, measure=False, track_test=False, trial=True)
-    return Training(
-        f"{name}, trial {number}", name, Recipe(data=data, model=recipe.model, train=train), f"{name}, rate {rate:g}", (0, None)
-    )
+    return replace(recipe, data=data, train=train)
 
 
 def _validated(folders: Collection[Path]) -> float | None:
