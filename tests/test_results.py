@@ -18,10 +18,11 @@ from tools.pages import answers, costs, document, figures, lens, tables
 from tools.pages.__main__ import INSIDE, pages
 from tools.pages.tables import settings
 from tools.runs import RESULTS, Kept, kept_runs
-from tools.timings import epoch_images, measure_memory, measure_time, ratio_of
+from tools.timings import measure_memory, measure_time, ratio_of
 from vixformer import list_recipes, load_recipe
 from vixformer.documents import DOCUMENTS, Document
 from vixformer.documents.base import Column, is_cost
+from vixformer.documents.reproduce import epoch_images
 from vixformer.measure.latency import paired_ratio
 from vixformer.recipes.lens import SETTINGS
 from vixformer.results.evidence import effect

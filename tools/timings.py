@@ -19,7 +19,7 @@ from benchmarks.page import alone
 from tools.runs import RESULTS, TIMINGS
 from vixformer.attention.layout import is_exact
 from vixformer.config import Recipe
-from vixformer.data.base import DataSet
+from vixformer.documents.reproduce import epoch_images
 from vixformer.measure.latency import Ratio, paired_ratio, rounds, summarised
 from vixformer.measure.machine import machine
 from vixformer.measure.memory import Job, peak_memory
@@ -78,12 +78,6 @@ def measure_time(recipes: Mapping[str, Recipe], path: Path, batch: int | None, c
         fact |= {"machine": machine(device)}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, facts)
-
-
-def epoch_images(recipe: Recipe) -> int:
-    """Images of an epoch as a document has it: the training part of a fold, or all training images."""
-    images = DataSet.member(recipe.data.name.partition(":")[0]).counts["train"]
-    return images if recipe.data.folds is None else images - images // recipe.data.folds
 
 
 def measure_memory(recipes: Mapping[str, Recipe], path: Path, batch: int | None, device: str) -> None:
