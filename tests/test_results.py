@@ -18,7 +18,7 @@ from tools.pages import answers, costs, document, figures, lens, tables
 from tools.pages.__main__ import INSIDE, pages
 from tools.pages.tables import settings
 from tools.runs import RESULTS, Kept, kept_runs
-from tools.timings import measure_memory, measure_time, ratio_of
+from tools.timings import REPEATS, measure_memory, measure_time, ratio_of
 from vixformer import list_recipes, load_recipe
 from vixformer.documents import DOCUMENTS, Document
 from vixformer.documents.base import Column, is_cost
@@ -241,7 +241,7 @@ def test_memory_is_beside_exact_attention_with_all_its_weights(tmp_path: Path, n
     except ValueError as error:
         pytest.skip(str(error))
     found = json.loads((tmp_path / "m.json").read_text())
-    assert {name: len(kept["train_mb"]) for name, kept in found.items()} == {"quick/exact": 3, "quick/exact/naive": 3}
+    assert {name: len(kept["train_mb"]) for name, kept in found.items()} == {"quick/exact": REPEATS, "quick/exact/naive": REPEATS}
     no_runs.setitem(tables.MEMORY, EXACT, {"batch": 4, "train_mb": [100.0] * 3})
     no_runs.setitem(tables.MEMORY, f"{EXACT}/naive", {"batch": 4, "train_mb": [400.0] * 3})
     no_runs.setitem(tables.MEMORY, RELU, {"batch": 4, "train_mb": [120.0] * 3})
