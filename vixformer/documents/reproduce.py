@@ -72,8 +72,8 @@ def _values(c: Column, row: Row, runs: Sequence[Run]) -> list[float]:
             return [row.inference.median * whole]
         case "train_top1":
             return [history[-1]["train_top1"] for run in runs if (history := run.history())]
-        case _:
-            return [s[c.ours] for s in summaries if s.get(c.ours) is not None]
+        case field:
+            return [s[field] for s in summaries if field is not None and s.get(field) is not None]
 
 
 def _images(row: Row) -> int:
