@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import re
+import sqlite3
 import threading
 import time
 import warnings
@@ -78,7 +79,9 @@ def patiently(call: Callable[[], Result], seconds: float | None = None) -> Resul
             return call()
         except Exception as error:
             if not _is_away(error):
-                raise
+                if (sentence := _broken(error)) is None:
+                    raise
+                raise ValueError(sentence) from None
             if time.monotonic() > deadline:
                 raise ValueError(
                     f"the study's database has not answered for {PATIENCE / 60:.0f} minutes ({_first(error)}); what was trained is in the "
@@ -125,11 +128,27 @@ def _is_made_by_another(error: BaseException) -> bool:
 
 
 def _is_away(error: BaseException) -> bool:
-    """Of a connection, not of what was asked."""
+    """Of a connection, not of what was asked. A file is here for good: only its lock is worth waiting for."""
     from optuna.exceptions import StorageInternalError
     from sqlalchemy.exc import InterfaceError, OperationalError
 
-    return isinstance(error, StorageInternalError | InterfaceError | OperationalError)
+    away = isinstance(error, StorageInternalError | InterfaceError | OperationalError)
+    return away and (_of_file(error) is None or "locked" in str(_of_file(error)))
+
+
+def _of_file(error: BaseException) -> sqlite3.Error | None:
+    """What SQLite said, behind what sqlalchemy and optuna made of it."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, sqlite3.Error):
+        found = found.__cause__
+    return found
+
+
+def _broken(error: BaseException) -> str | None:
+    """A sentence, where the file of a study is full or damaged."""
+    if (file := _of_file(error)) is None:
+        return None
+    return f"the file of the study cannot be used: {file}; trained runs are in their folders: make room, or give another --storage or --out"
 
 
 def _optuna() -> Any:
