@@ -246,8 +246,8 @@ def _search(folder: Path) -> None:
         list(islice(space.grid(2), 20))
 
 
-def _study(folder: Path) -> None:
-    store = open_storage(None, folder)
+def _study(folder: Path, where: str | None = None) -> None:
+    store = open_storage(where, folder)
     study = studies.opened(_plan(), store)
     distributions = studies._distributions(_plan())  # pyright: ignore[reportPrivateUsage]
     for value in (1e-3, 2e-3):
@@ -256,12 +256,16 @@ def _study(folder: Path) -> None:
     close_storage(store)
 
 
+def _journal(folder: Path) -> str:
+    return f"journal:{folder / 'study.log'}"
+
+
 def _plan() -> Plan:
     return Plan(name="study", recipe=tiny(), space=read_space("train.lr=1e-4..1e-2:log"), trials=2, sampler="random", pruner="none")
 
 
-def _join(folder: Path) -> None:
-    store = open_storage(None, folder)
+def _join(folder: Path, where: str | None = None) -> None:
+    store = open_storage(where, folder)
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(studies, "OPENING", 0.1)  # nobody is filling it
@@ -453,6 +457,7 @@ KINDS = {
     "budgets.json": Kind(_budgets, _spend, {"budgets.json": JSON}),
     "search space": Kind(_spaces, _search, {"space.json": JSON}),
     "study.db": Kind(_study, _join, {"study.db": (sqlite_of, sqlite_of, bytes_of)}),
+    "journal of a study": Kind(lambda f: _study(f, _journal(f)), lambda f: _join(f, _journal(f)), {"study.log": (lines_of, bytes_of)}),
     "bench JSON": Kind(_benches, _plot, {"*.json": JSON}),
     "served folder": Kind(
         _runs, _serve, {"*.json*": (bytes_of,), "[rs]*.json": JSON, "best/*.json": JSON, "best/*.safetensors": TENSORS}, together=True

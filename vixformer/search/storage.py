@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 import random
 import re
@@ -9,7 +11,7 @@ import sqlite3
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,7 +36,8 @@ def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> An
         backend = optuna.storages.journal
         if not Path(where.removeprefix("journal:")).parent.is_dir():
             raise ValueError(f"--storage {where}: there is no folder {Path(where.removeprefix('journal:')).parent}")
-        return optuna.storages.JournalStorage(backend.JournalFileBackend(where.removeprefix("journal:")))
+        with undamaged(where):
+            return optuna.storages.JournalStorage(backend.JournalFileBackend(where.removeprefix("journal:")))
     out.mkdir(parents=True, exist_ok=True)
     address = where or f"sqlite:///{out.resolve() / 'study.db'}"
     if not re.match(r"(sqlite|postgresql)(\+\w+)?://", address):
@@ -57,6 +60,16 @@ def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> An
                     f"the storage {_hidden(address)} cannot be reached: {_first(error)}; is it running, and is the name right?"
                 ) from None
     raise AssertionError("unreachable")
+
+
+@contextlib.contextmanager
+def undamaged(what: str) -> Iterator[None]:
+    """Optuna checks nothing of what it reads, so damage may look like any of these."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, AssertionError, RuntimeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        told = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ValueError(f"{what} is damaged ({told}): give another --study, --storage or --out") from None
 
 
 def close_storage(storage: Any) -> None:

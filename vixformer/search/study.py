@@ -19,7 +19,7 @@ from vixformer.notes import want_of_memory
 from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
 from vixformer.search.plan import METRICS, Plan, fingerprint
 from vixformer.search.space import Choice, Range
-from vixformer.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently
+from vixformer.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently, undamaged
 from vixformer.training.lock import InUseError
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer, Stopped
@@ -76,13 +76,10 @@ def search(
 
 
 def opened(plan: Plan, store: Any) -> Any:
-    """The study, all of it read once: optuna checks nothing of what it reads, so damage is found here and not on the way."""
-    try:
+    """The study, all of it read once, so that damage is found here and not on the way."""
+    with undamaged(f'the storage of the study "{plan.name}"'):
         study = patiently(lambda: _joined(plan, store))
         patiently(lambda: _standing(study, plan))
-    except (LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
-        told = " ".join(str(error).split())[:200] or type(error).__name__
-        raise ValueError(f'the storage of the study "{plan.name}" is damaged ({told}): give another --study, --storage or --out') from None
     return study
 
 
