@@ -211,5 +211,9 @@ def recipe_from_dict(values: Any, where: str) -> Recipe:
 
 
 def read_recipe(path: str | Path) -> Recipe:
-    """A recipe from a JSON file."""
-    return recipe_from_dict(read_json(path), str(path))
+    """A recipe from a JSON file, which every error names."""
+    values = read_json(path)
+    try:
+        return recipe_from_dict(values, str(path))
+    except ValueError as error:
+        raise ValueError(f"{'' if str(path) in str(error) else f'{path}: '}{error}") from None

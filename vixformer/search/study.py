@@ -19,10 +19,11 @@ from vixformer.notes import want_of_memory
 from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
 from vixformer.search.plan import METRICS, Plan, fingerprint
 from vixformer.search.space import Choice, Range
-from vixformer.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently
+from vixformer.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently, undamaged
 from vixformer.training.lock import InUseError
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer, Stopped
+from vixformer.writing import CannotWriteError
 
 OPENING = 60.0
 """Seconds after which whoever began a study and did not finish that is taken for dead."""
@@ -67,11 +68,19 @@ def search(
     """Join the study, or begin it, and work until all its trials are done. Returns the best, or the Pareto front of two objectives."""
     store = open_storage(storage, out, **({} if heartbeat is None else {"heartbeat": heartbeat}))
     try:
-        study = patiently(lambda: _joined(plan, store))
+        study = opened(plan, store)
         _work(plan, study, store, out, spectator or Spectator())
         return patiently(lambda: found(study, plan))
     finally:
         close_storage(store)
+
+
+def opened(plan: Plan, store: Any) -> Any:
+    """The study, all of it read once, so that damage is found here and not on the way."""
+    with undamaged(f'the storage of the study "{plan.name}"'):
+        study = patiently(lambda: _joined(plan, store))
+        patiently(lambda: _standing(study, plan))
+    return study
 
 
 def _work(plan: Plan, study: Any, store: Any, out: Path, watch: Spectator) -> None:
@@ -156,6 +165,8 @@ def _tried(plan: Plan, study: Any, trial: Any, out: Path, digest: str, watch: Sp
                 time.sleep(WAIT)
             except Stopped:
                 return pruned(f"behind the others after epoch {len(read_run(folder).history())}")
+            except CannotWriteError:  # a full disk says nothing about a trial: without this, it would end all that are left
+                raise
             except ValueError as error:
                 return pruned(str(error))
             except (MemoryError, RuntimeError) as error:
