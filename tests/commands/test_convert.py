@@ -89,7 +89,7 @@ def test_what_choosing_among_six_layers_costs(tmp_path: Path) -> None:
     train(six, tmp_path / "exact-seed0-0123456789ab")
     with counted() as found:
         main(["convert", str(tmp_path / "exact-seed0-0123456789ab"), "--choose", "3", "--distill", "2", "--out", str(tmp_path / "out")])
-    assert dict(found) == {"models": 40, "layers": 9, "train": 4, "test": 5}
+    assert dict(found) == {"models": 3, "layers": 6, "train": 1, "test": 1}
 
 
 def test_what_is_said_of_the_time_of_the_chosen_layers() -> None:

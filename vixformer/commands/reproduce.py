@@ -15,7 +15,7 @@ from vixformer.terminal import markdown, read, say, table
 if TYPE_CHECKING:
     from vixformer.documents import Document
     from vixformer.documents.base import Exhibit
-    from vixformer.training.compare import Comparison
+    from vixformer.experiments.compare import Comparison
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +78,8 @@ def _list(documents: Sequence[Document]) -> None:
 def _run(document: Document, exhibit: Exhibit, options: Options, args: list[str]) -> None:
     from vixformer.commands.watch import Watch
     from vixformer.documents.reproduce import beside, judged
+    from vixformer.experiments.compare import compare
     from vixformer.recipes import load_recipe
-    from vixformer.training.compare import compare
     from vixformer.writing import write_text
 
     recipes = {name: load_recipe(name) for name in exhibit.recipes()}
