@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks.page import alone, put
 from vixformer import list_recipes, load_recipe
+from vixformer.experiments.compare import compare
 from vixformer.terminal import comparison, markdown
-from vixformer.training.compare import compare
 
 
 def main() -> None:

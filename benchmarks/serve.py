@@ -24,7 +24,7 @@ from PIL import Image
 
 from benchmarks.page import alone
 from vixformer import load_recipe
-from vixformer.training.compare import compare
+from vixformer.experiments.compare import compare
 
 
 def main() -> None:

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.page import table_command
-from tests.search.server import Server
-from tests.search.test_study import RECIPE
+from tests.experiments.search.server import Server
+from tests.experiments.search.test_study import RECIPE
+from vixformer.experiments.search import study as studies
+from vixformer.experiments.search.space import read_space
+from vixformer.experiments.search.storage import open_storage
 from vixformer.results.runs import HISTORY, SUMMARY
 from vixformer.results.runs import RECIPE as RUN_RECIPE
-from vixformer.search import study as studies
-from vixformer.search.space import read_space
-from vixformer.search.storage import open_storage
 
 EPOCHS = 10
 STEPS = (50, 150, 300)

@@ -37,7 +37,7 @@ def _embedded_images_are_unpacked_once() -> Iterator[None]:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four models of two seeds, on images that are in the package."""
     from tests.training.test_loop import tiny
-    from vixformer.training.compare import compare
+    from vixformer.experiments.compare import compare
 
     folder = tmp_path_factory.mktemp("runs")
     compare({name: tiny(attention=attention, epochs=1) for name, attention in ATTENTIONS.items()}, folder, seeds=2)

@@ -22,7 +22,7 @@ from tests.test_docs import PAGES, ROOT, commands
 from tests.test_package import write_photos
 from vixformer.cli import main
 from vixformer.data.cifar import CIFAR10
-from vixformer.search.space import space_from_dict
+from vixformer.experiments.search.space import space_from_dict
 
 LESS = {
     r"--budget \w+": "--budget 20s",

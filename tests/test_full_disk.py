@@ -21,10 +21,10 @@ from tests.training.test_loop import tiny
 from vixformer.backbones.base import CONFIG_FILE, WEIGHTS_FILE
 from vixformer.cli import main
 from vixformer.data.folder import Folder
+from vixformer.experiments.compare import compare
+from vixformer.experiments.search.storage import close_storage, open_storage
 from vixformer.notes import Note
 from vixformer.results.files import read_tensors, write_tensors
-from vixformer.search.storage import close_storage, open_storage
-from vixformer.training.compare import compare
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer
 from vixformer.writing import whole, write_bytes, write_text

@@ -13,8 +13,8 @@ import vixformer as vix
 from vixformer.backbones.base import from_pretrained
 from vixformer.config import read_recipe
 from vixformer.data.preprocess import Preprocessing
+from vixformer.experiments.search.space import read_space
 from vixformer.jsonfile import MOST_DEPTH, parse_json, read_json, read_json_lines
-from vixformer.search.space import read_space
 
 PREPROCESSING = {"classes": ["a", "b"], "channels": 1, "stored": [8, 8], "size": [8, 8], "mean": [0.5], "std": [0.5]}
 

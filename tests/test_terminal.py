@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from vixformer.experiments.compare import Comparison, Row
 from vixformer.measure.latency import Timing
 from vixformer.results.runs import Spread
 from vixformer.terminal import comparison
-from vixformer.training.compare import Comparison, Row
 
 
 def row(name: str, attention: str, val: float | None) -> Row:

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from vixformer.attention.base import redraw
     from vixformer.conversion.published import from_timm
     from vixformer.conversion.swap import convert
+    from vixformer.conversion.timm import patch, register_timm
     from vixformer.export.hub import push_to_hub
     from vixformer.models import create_attention, create_model, from_pretrained, list_attentions, list_models
     from vixformer.recipes import list_recipes, load_recipe
-    from vixformer.timm import patch, register_timm
     from vixformer.training.loop import train
 
 # Imported when they are asked for: torch takes a second to import, and "vix --help" does not need it.
@@ -25,7 +25,7 @@ _WHERE = {
     "push_to_hub": "export.hub",
     **dict.fromkeys(("create_attention", "create_model", "from_pretrained", "list_attentions", "list_models"), "models"),
     **dict.fromkeys(("list_recipes", "load_recipe"), "recipes"),
-    **dict.fromkeys(("patch", "register_timm"), "timm"),
+    **dict.fromkeys(("patch", "register_timm"), "conversion.timm"),
     "train": "training.loop",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +20,8 @@ from vixformer.models import model_config
 from vixformer.registry import checked, later, stated, unknown
 from vixformer.room import MOST_PIXELS
 
+FINE_TUNING = 0.3
+"""The rate that fine-tunes a trained model, as a part of the rate that it was trained at."""
 WEIGHTS_SHARE = 0.25
 """Share of the memory. Training needs as much again for gradients, and twice as much for the moments of the optimizer."""
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -154,6 +156,28 @@ class Train:
         if self.loss == "focal" and self.label_smoothing:
             raise ValueError(f"loss=focal does not support label_smoothing = {self.label_smoothing}: leave label_smoothing at 0")
 
+    def shortened(self, epochs: int) -> Train:
+        """At most so many epochs. Schedules keep their shape. The test set is read at the end only: every epoch would take a large part of
+        the time."""
+        if self.epochs <= epochs:
+            return replace(self, track_test=False)
+        share = epochs / self.epochs
+        return replace(
+            self,
+            epochs=epochs,
+            warmup=self.warmup * share,
+            step_every=max(1, round(self.step_every * share)),
+            restart_every=self._period(share),
+            track_test=False,
+        )
+
+    def _period(self, share: float) -> float:
+        """Periods that grow end together with training (10 + 20 + 40 of 70 epochs), which whole epochs would not keep."""
+        exact = self.restart_every * share
+        if self.restart_growth == 1:
+            return max(1, round(exact))
+        return round(exact) if exact == round(exact) else exact
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -163,12 +187,15 @@ class Recipe:
 
     def build(self, images: Images | None = None) -> nn.Module:
         """Its model with fresh weights; image size, channels and classes are the data set's unless given."""
-        images = images or self.data.source().read("test")
+        return build(self.model_for(images or self.data.source().read("test")), WEIGHTS_SHARE)
+
+    def model_for(self, images: Images) -> Any:
+        """The configuration of its model for these images; says so where it is not for them."""
         channels, height, width = images.shape
         size = (height, width) if self.data.resize is None else (self.data.resize, self.data.resize)
         config: Any = self.model.filled(size[0] if size[0] == size[1] else size, channels, len(images.classes))
         self._check(config, size, channels, len(images.classes))
-        return build(config, WEIGHTS_SHARE)
+        return config
 
     def _check(self, config: Any, size: tuple[int, int], channels: int, classes: int) -> None:
         """What a model says of its images must be true of these."""

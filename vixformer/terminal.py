@@ -34,7 +34,7 @@ from vixformer.results.cells import in_markdown
 from vixformer.results.evidence import MARGIN, effect, explained, judge
 
 if TYPE_CHECKING:  # what is wrong with a command line is said before torch is there
-    from vixformer.training.compare import Comparison, Row
+    from vixformer.experiments.compare import Comparison, Row
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.counting import counted
 from tests.test_cli import fails, run
 from tests.training.test_loop import tiny
 from vixformer.cli import main
@@ -78,6 +80,16 @@ def test_layers_are_chosen_without_an_attention_and_taught_once(parent: Path, ca
     assert summary["best_epoch"] == 0
     assert "Fine-tuning was discarded: the epoch did not validate better than the model before it, which is kept" in out
     assert "epoch 0 of 1" not in out
+
+
+def test_what_choosing_among_six_layers_costs(tmp_path: Path) -> None:
+    """Models built, layers fitted and parts of the data read."""
+    recipe = tiny(attention="softmax", epochs=1)
+    six = replace(recipe, model=replace(recipe.model, depth=6))  # pyright: ignore[reportCallIssue]
+    train(six, tmp_path / "exact-seed0-0123456789ab")
+    with counted() as found:
+        main(["convert", str(tmp_path / "exact-seed0-0123456789ab"), "--choose", "3", "--distill", "2", "--out", str(tmp_path / "out")])
+    assert dict(found) == {"models": 3, "layers": 6, "train": 1, "test": 1}
 
 
 def test_what_is_said_of_the_time_of_the_chosen_layers() -> None:

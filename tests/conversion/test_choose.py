@@ -10,7 +10,7 @@ import torch
 
 from tests.backbones.test_backbones import images, small
 from vixformer import convert
-from vixformer.conversion.choose import LayerCost, _cheapest, choose, mixed
+from vixformer.conversion.choose import LayerCost, Mixture, _cheapest, choose
 from vixformer.measure.latency import Ratio
 
 
@@ -50,18 +50,21 @@ def test_the_layer_that_costs_most_goes_last(bad: int) -> None:
     for point in found.curve:
         assert point.ms > 0
         assert point.ratio.low <= point.ratio.ratio <= point.ratio.high < math.inf
-        assert (point.loss, point.top1) == pytest.approx(judge(mixed(old, new, point.layers)))
+        assert (point.loss, point.top1) == pytest.approx(judge(Mixture(old, new)(point.layers)))
 
 
 @torch.no_grad()
 def test_a_mixture_has_the_layers_of_both() -> None:
     old, new, x = _damaged(1)
-    assert torch.equal(mixed(old, new, ())(x), old(x))
-    assert torch.equal(mixed(old, new, range(4))(x), new(x))
-    some = mixed(old, new, [1])
+    mixture = Mixture(old, new)
+    before, after = old(x), new(x)
+    assert torch.equal(mixture(range(4))(x), after)
+    some = mixture([1])
     assert some.attention_expression() == "softmax + hedgehog + softmax"
-    assert torch.equal(some.blocks[1].attn.proj.weight, new.blocks[1].attn.proj.weight)
-    assert torch.equal(some.blocks[2].attn.proj.weight, old.blocks[2].attn.proj.weight)
+    assert some.attentions()[1] is new.attentions()[1]
+    assert some.attentions()[2] is not new.attentions()[2]
+    assert torch.equal(mixture(())(x), before)
+    assert old.attention_expression() == "softmax"
 
 
 def test_time_counts_where_it_is_won() -> None:

@@ -16,10 +16,10 @@ from vixformer.cli import main
 from vixformer.commands.watch import Watch
 from vixformer.config import Data
 from vixformer.data.folder import Folder
+from vixformer.experiments.compare import compare
+from vixformer.experiments.lanes import Lanes
 from vixformer.progress import decoding
 from vixformer.terminal import decoding_shown
-from vixformer.training.compare import compare
-from vixformer.training.lanes import Lanes
 from vixformer.training.observer import Observer
 
 

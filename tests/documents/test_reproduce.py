@@ -17,11 +17,11 @@ from vixformer.documents import DOCUMENTS
 from vixformer.documents import reproduce as reproducing
 from vixformer.documents.base import Column, Document, Exhibit
 from vixformer.documents.reproduce import PROBED, _kind, _speed, beside, epoch_images, forward_macs
+from vixformer.experiments import compare as comparing
+from vixformer.experiments.compare import TIMED_BATCH, Comparison, compare
 from vixformer.measure.latency import Timing
 from vixformer.recipes import RECIPES
 from vixformer.results.runs import list_runs, read_run
-from vixformer.training import compare as comparing
-from vixformer.training.compare import TIMED_BATCH, Comparison, compare
 
 COLUMNS = (
     Column("train_seconds", "seconds an epoch", "seconds_an_epoch"),

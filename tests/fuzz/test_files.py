@@ -42,7 +42,7 @@ from vixformer.commands import convert
 from vixformer.commands.report import benches_in
 from vixformer.config import read_recipe
 from vixformer.conversion.choose import Choice, LayerCost, Point
-from vixformer.conversion.distill import distill, part_of_lesson, seconds_taught
+from vixformer.conversion.distill import distill, part_of_lesson, seconds_of
 from vixformer.conversion.swap import convert as convert_model
 from vixformer.data.cifar import CIFAR10
 from vixformer.data.download import _unpack  # pyright: ignore[reportPrivateUsage]
@@ -51,6 +51,11 @@ from vixformer.data.mini import FashionMini
 from vixformer.data.mnist import MNIST
 from vixformer.data.picture import open_picture
 from vixformer.data.preprocess import Preprocessing
+from vixformer.experiments import compare
+from vixformer.experiments.search import study as studies
+from vixformer.experiments.search.plan import Plan
+from vixformer.experiments.search.space import read_space
+from vixformer.experiments.search.storage import close_storage, open_storage
 from vixformer.export.card import card
 from vixformer.measure.latency import Ratio
 from vixformer.notes import Note
@@ -61,11 +66,6 @@ from vixformer.results.predictor import Predictor
 from vixformer.results.records import add_records, read_records, record_of
 from vixformer.results.runs import list_runs
 from vixformer.results.timings import Session, inference_ratio, keep_session
-from vixformer.search import study as studies
-from vixformer.search.plan import Plan
-from vixformer.search.space import read_space
-from vixformer.search.storage import close_storage, open_storage
-from vixformer.training import compare
 from vixformer.training.loop import train
 from vixformer.training.optim import make_optimizer
 from vixformer.training.state import State
@@ -352,7 +352,7 @@ def _batch(step: int) -> torch.Tensor:
 
 def _teach(folder: Path) -> None:
     path = folder / "teaching.safetensors"
-    seconds_taught(path)
+    seconds_of(path)
     model, student = _converted()
     with contextlib.suppress(ValueError):
         part_of_lesson(path, [0], folder / "part.safetensors")

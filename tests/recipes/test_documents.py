@@ -15,7 +15,7 @@ from vixformer.attention.layout import parse
 from vixformer.backbones.base import mechanism_of
 from vixformer.config import Recipe
 from vixformer.data.base import Images
-from vixformer.search.space import Choice, Range, Space, read_space
+from vixformer.experiments.search.space import Choice, Range, Space, read_space
 from vixformer.training.optim import learning_rate
 
 PHOTOGRAPHS = Images.all(torch.zeros(1, 3, 32, 32, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64), tuple("abcdefghij"))
@@ -28,7 +28,7 @@ def built(recipe: Recipe, **options: Any) -> Any:
 
 
 def space(name: str) -> Space:
-    import vixformer.search.spaces  # noqa: F401
+    import vixformer.experiments.search.spaces  # noqa: F401
 
     return read_space(f"cifar-kernels/{name}")
 

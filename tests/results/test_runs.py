@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from vixformer.config import Data
+from vixformer.data.base import data_digest
+from vixformer.experiments.compare import Comparison, Row, compare
 from vixformer.measure.latency import Timing
 from vixformer.recipes import load_recipe
 from vixformer.results.evidence import effect
-from vixformer.results.runs import Spread, column, content, data_digest, list_runs, read_run, spread
+from vixformer.results.runs import Spread, column, content, list_runs, read_run, spread
 from vixformer.terminal import comparison
-from vixformer.training.compare import Comparison, Row, compare
 from vixformer.training.observer import Observer
 
 

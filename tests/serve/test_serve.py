@@ -23,10 +23,10 @@ from PIL import Image
 from tests.data.test_pictures import bomb, encoded
 from tests.training.test_loop import tiny
 from vixformer.cli import main
+from vixformer.experiments.compare import compare
 from vixformer.report.pictures import image_of
 from vixformer.serve.app import create_app
 from vixformer.serve.server import server as serving
-from vixformer.training.compare import compare
 from vixformer.training.loop import train
 from vixformer.training.parts import load_parts
 

@@ -11,9 +11,9 @@ import pytest
 from tests.training.test_loop import tiny
 from vixformer import from_pretrained
 from vixformer.attention.base import Mechanism
+from vixformer.experiments.lanes import Lanes
 from vixformer.measure.memory import Job, _server, peak_memory
 from vixformer.notes import Note
-from vixformer.training.lanes import Lanes
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer
 

@@ -11,11 +11,11 @@ from typing import Any
 from tools import runs
 from vixformer.config import Data, Recipe
 from vixformer.documents.base import matching
+from vixformer.experiments.budget import Cut
+from vixformer.experiments.tuning import rates, trial
 from vixformer.recipes import load_recipe
 from vixformer.results.records import Record, read_records
-from vixformer.results.runs import content, data_digest, run_name
-from vixformer.training.budget import Cut
-from vixformer.training.tuning import rates, trial
+from vixformer.results.runs import content, run_name
 
 RUNS = Path("runs/lab")
 """Folders of runs that are not finished, and of parents that others start from."""
@@ -138,5 +138,4 @@ def digest(data: Data) -> str:
 
 @cache
 def _digest(name: str, root: str | None, resize: int | None) -> str:
-    source = Data(name=name, root=root, resize=resize).source()
-    return data_digest(source.read("train"), source.read("test"))
+    return Data(name=name, root=root, resize=resize).source().whole().digest

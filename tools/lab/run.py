@@ -33,7 +33,7 @@ class Lane:
     def __init__(self, job: Job) -> None:
         self.job, self.began, self.error = job, time.perf_counter(), ""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "vixformer.training.lanes", str(job.folder), "resume"],
+            [sys.executable, "-m", "vixformer.experiments.lanes", str(job.folder), "resume"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

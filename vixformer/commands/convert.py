@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vixformer.commands.flags import changed, finished_run, points, take, whole
 from vixformer.jsonfile import read_json
@@ -17,6 +17,11 @@ from vixformer.results.evidence import MARGIN, judge, sentence
 from vixformer.results.runs import LAST, RECIPE, SUMMARY, read_run
 from vixformer.results.schema import Choice, Point
 from vixformer.terminal import Steps, say, table
+
+if TYPE_CHECKING:
+    from vixformer.backbones.base import Backbone
+    from vixformer.config import Recipe
+    from vixformer.data.base import Whole
 
 CHOICE = "choice.json"
 NEAREST = "hedgehog"
@@ -38,10 +43,11 @@ OURS = {"--train.weights": "RUN", "--train.distill": "--distill", "--train.epoch
 
 def convert(args: Sequence[str]) -> None:
     from vixformer.conversion.distill import part_of_lesson
+    from vixformer.conversion.parent import trained_model
+    from vixformer.conversion.run import converted_recipe, difference_on_images, name_of, recipe_of
+    from vixformer.conversion.start import TEACHING
     from vixformer.conversion.swap import differing, expanded
-    from vixformer.training.convert import converted_recipe, difference_on_images, name_of, recipe_of
-    from vixformer.training.loop import TEACHING
-    from vixformer.training.start import trained_model
+    from vixformer.training.parts import load_parts, pick_device
     from vixformer.writing import write_json
 
     words = list(args)
@@ -66,7 +72,7 @@ def convert(args: Sequence[str]) -> None:
     limit = points(margin, MARGIN)
     steps, epochs = whole(distill or "0", "--distill", least=0), whole(finetune or "0", "--finetune", least=0)
     model = trained_model(parent)
-    recipe = recipe_of(parent, data)
+    recipe = recipe_of(parent, model, data)
     if (parent / RECIPE).exists() and not (parent / SUMMARY).exists():
         say(f"{parent} is not finished: its best epoch so far is taken.")
     if not (parent / RECIPE).exists() and recipe.data.mean is None and not any(word.startswith("--data.mean") for word in options):
@@ -76,6 +82,8 @@ def convert(args: Sequence[str]) -> None:
         )
     new = changed(converted_recipe(recipe, parent, model, attention, steps, epochs), options, "train quick/exact")
     where = Path(out or parent.resolve().parent)
+    images = new.data.source().whole()
+    device = pick_device(new.train.device)
     choice, lesson, taken = None, None, []
     if few is not None:
         count = whole(few, "--choose")
@@ -84,7 +92,8 @@ def convert(args: Sequence[str]) -> None:
             differ = "no layer differs" if not most else "only 1 layer differs" if most == 1 else f"only {most} layers differ"
             raise ValueError(f"--choose {count}: {differ} from what the model has")
         folder = where / f"{parent.resolve().name}-choices"
-        choice, lesson = _choice(changed(recipe, options, "train quick/exact"), model, attention, steps, folder, most)
+        whole_recipe = changed(recipe, options, "train quick/exact")
+        choice, lesson = _choice(whole_recipe, model.to(device), images, attention, steps, folder, most)
         _show_choice(choice, count)
         taken = choice["curve"][count]["layers"]
         fewer = converted_recipe(recipe, parent, model, choice["curve"][count]["attention"], steps, epochs)
@@ -97,18 +106,21 @@ def convert(args: Sequence[str]) -> None:
         if lesson is not None and not (folder / LAST).exists():
             part_of_lesson(lesson, taken, folder / TEACHING)
 
-    run = finished_run(new, name_of(parent, new), where, prepare)
+    run, became = finished_run(new, name_of(parent, new), where, images, prepare, model)
     _show_conversion(run.summary or {})
-    apart = difference_on_images(run, parent)
+    apart = difference_on_images(became or trained_model(run.folder), model, load_parts(new, device, images).test)
     judged = judge([(apart, "different", limit)])[0]
     say(f"{sentence('the new model', 'its parent', apart, judged, limit)}. Models of other seeds may differ otherwise.")
     say(f"The new model is in {run.folder}; its recipe names {parent} as what it started from.")
 
 
-def _choice(recipe: Any, model: Any, attention: str, steps: int, folder: Path, most: int) -> tuple[Choice, Path | None]:
-    """The choice, and the file of the distilled layers if there is one. It is measured once: the same command finds it again, and with it
+def _choice(
+    recipe: Recipe, model: Backbone, images: Whole, attention: str, steps: int, folder: Path, most: int
+) -> tuple[Choice, Path | None]:
+    """The choice, and the file of the converted layers if there is one. It is measured once: the same command finds it again, and with it
     the run that was made of it."""
-    from vixformer.training.convert import choose_layers
+    from vixformer.conversion.choose import choose_layers
+    from vixformer.training.parts import load_parts
     from vixformer.writing import write_json
 
     asked = json.dumps([recipe.to_dict(), attention, steps, {k: float(v.double().sum()) for k, v in model.state_dict().items()}])
@@ -117,15 +129,21 @@ def _choice(recipe: Any, model: Any, attention: str, steps: int, folder: Path, m
     if path.exists():
         say(f"Measured before, in {path}: delete it to measure again.")
     else:
+        recipe.model_for(images.test)
+        parts = load_parts(recipe, next(model.parameters()).device, images)
+        if parts.val is None:
+            raise ValueError("layers are chosen on validation images, and this recipe has none: set data.val_fraction")
         folder.mkdir(parents=True, exist_ok=True)
         try:
             with Steps() as watch:
-                found = choose_layers(recipe, model, attention, steps, watch, lesson)
+                found = choose_layers(
+                    model, attention, parts.train, parts.val, seed=recipe.train.seed, steps=steps, watch=watch, keep=lesson
+                )
             write_json(path, asdict(found))
         finally:
             if not any(folder.iterdir()):
                 folder.rmdir()
-    return read_choice(path, most), lesson if steps and lesson.exists() else None
+    return read_choice(path, most), lesson if lesson.exists() else None
 
 
 def read_choice(path: Path, most: int) -> Choice:

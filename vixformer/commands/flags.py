@@ -12,7 +12,9 @@ from vixformer.notes import note
 from vixformer.terminal import read, say
 
 if TYPE_CHECKING:
+    from vixformer.backbones.base import Backbone
     from vixformer.config import Recipe
+    from vixformer.data.base import Whole
     from vixformer.results.runs import Run
 
 
@@ -45,21 +47,23 @@ def changed(recipe: Recipe, options: Sequence[str], command: str, own: Sequence[
     return recipe_from_dict(read(Recipe, options, command, recipe, own).to_dict(), command.partition(" ")[2])
 
 
-def finished_run(recipe: Recipe, name: str, out: Path, prepare: Callable[[Path], None] = lambda _: None) -> Run:
-    """The run of this recipe, trained where it is not there yet, with a bar. `prepare` gets its folder before that."""
+def finished_run(
+    recipe: Recipe, name: str, out: Path, data: Whole, prepare: Callable[[Path], None] = lambda _: None, given: Backbone | None = None
+) -> tuple[Run, Backbone | None]:
+    """The run of this recipe, trained where it is not there yet, with a bar, and then its model. `prepare` gets its folder before that;
+    `given` is the model that it starts from where it was loaded before."""
     from vixformer.commands.watch import Watch
-    from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
-    from vixformer.training.loop import train
+    from vixformer.results.runs import SUMMARY, folder_of, read_run
+    from vixformer.training.loop import run
 
-    source = recipe.data.source()
-    folder = folder_of(out, name, recipe, data_digest(source.read("train"), source.read("test")))
+    folder = folder_of(out, name, recipe, data.digest)
     if (folder / SUMMARY).exists():
         say(f"{folder} is finished; the same content is not run twice")
-    else:
-        prepare(folder)
-        with Watch(name, recipe, f"vix train --resume {folder}", folder) as watch:
-            train(recipe, folder, resume=True, observer=watch)
-    return read_run(folder)
+        return read_run(folder), None
+    prepare(folder)
+    with Watch(name, recipe, f"vix train --resume {folder}", folder) as watch:
+        model = run(recipe, folder, resume=True, observer=watch, data=data, given=given).model
+    return read_run(folder), model
 
 
 def take(words: list[str], flag: str) -> str | None:

@@ -15,7 +15,7 @@ from vixformer.terminal import markdown, read, say, table
 if TYPE_CHECKING:
     from vixformer.documents import Document
     from vixformer.documents.base import Exhibit
-    from vixformer.training.compare import Comparison
+    from vixformer.experiments.compare import Comparison
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +78,8 @@ def _list(documents: Sequence[Document]) -> None:
 def _run(document: Document, exhibit: Exhibit, options: Options, args: list[str]) -> None:
     from vixformer.commands.watch import Watch
     from vixformer.documents.reproduce import beside, judged
+    from vixformer.experiments.compare import compare
     from vixformer.recipes import load_recipe
-    from vixformer.training.compare import compare
     from vixformer.writing import write_text
 
     first = sorted(
@@ -129,8 +129,8 @@ def _table(exhibit: Exhibit, rows: Sequence[Any]) -> tuple[list[str], list[list[
 
 
 def _notes(exhibit: Exhibit, found: Comparison) -> list[str]:
+    from vixformer.experiments.compare import TIMED_BATCH
     from vixformer.results.groups import counted
-    from vixformer.training.compare import TIMED_BATCH
 
     notes = ["Test top-1 here is measured at the epoch chosen on validation; printed accuracies are as the document defines them."]
     if exhibit.base is not None:

@@ -10,13 +10,13 @@ from typing import Any
 
 from vixformer.commands.flags import asked_recipe, choice, make_folder, take, whole
 from vixformer.config import Recipe
-from vixformer.search.study import METRICS, Found, Plan, Spectator, Standing, described, search
+from vixformer.experiments.search.study import METRICS, Found, Plan, Spectator, Standing, described, search
 from vixformer.terminal import StatusLine, say, table
 
 
 def search_command(args: Sequence[str]) -> None:
-    from vixformer.search import spaces  # noqa: F401  # so that their names are known
-    from vixformer.search.space import read_space
+    from vixformer.experiments.search import spaces  # noqa: F401  # so that their names are known
+    from vixformer.experiments.search.space import read_space
 
     words = list(args)
     names = (

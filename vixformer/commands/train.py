@@ -13,10 +13,9 @@ from vixformer.terminal import comparison, markdown, say, table
 
 def train(args: Sequence[str]) -> None:
     from vixformer.commands.watch import Watch
+    from vixformer.conversion.parent import parent_of
     from vixformer.results.runs import read_run
-    from vixformer.training.loop import train as run
-    from vixformer.training.loop import with_parent
-    from vixformer.training.start import parent_of
+    from vixformer.training.loop import run, with_parent
 
     words = list(args)
     out, resume = take(words, "--out") or "runs", take(words, "--resume")
@@ -40,9 +39,10 @@ def train(args: Sequence[str]) -> None:
                 f"first {parent[0]}, which it starts from, {parent[1].train.epochs} epochs, unless it is in {out} already; "
                 "--train.weights RUN takes one you have"
             )
+        data = recipe.data.source().whole()
         with Watch(name, recipe, f"vix train {' '.join(args)}") as watch:
-            recipe = with_parent(recipe, Path(out), watch.of)
-        found = finished_run(recipe, Path(name).name if name.endswith(".json") else name, Path(out))
+            recipe = with_parent(recipe, data, Path(out), watch.of)
+        found, _ = finished_run(recipe, Path(name).name if name.endswith(".json") else name, Path(out), data)
     summary = found.summary or {}
     how = "(the last: there is no validation)" if summary["val_top1"] is None else "chosen on validation"
     chosen = f"epoch {summary['best_epoch']} of {summary['epochs']} {how}, {summary['seconds_an_epoch']:.1f} s an epoch"
@@ -51,8 +51,8 @@ def train(args: Sequence[str]) -> None:
 
 def compare(args: Sequence[str]) -> None:
     from vixformer.commands.watch import Watch
+    from vixformer.experiments.compare import compare as run
     from vixformer.recipes import list_recipes, unknown_recipe
-    from vixformer.training.compare import compare as run
     from vixformer.writing import write_text
 
     words = list(args)

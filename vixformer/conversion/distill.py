@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import NotRequired, TypedDict
 
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.base import Backbone, mechanism_of
 from vixformer.conversion.swap import configurations, differing
+from vixformer.data.loader import Loader
 from vixformer.registry import fitted
 from vixformer.results.files import read_tensors, write_tensors
 from vixformer.results.schema import Amount, Count
@@ -32,12 +33,14 @@ def distill(
     maps: float = 0.0,
     watch: Callable[[int, float], None] | None = None,
     keep: Path | None = None,
+    fitting: float = 0.0,
 ) -> list[float]:
     """Train the attention of the layers that differ, in place; returns the mean relative error of their outputs after every step.
 
     Every layer gets the tokens that it gets in the teacher, so that all of them learn at once and errors do not add up. `maps` weighs the
     difference of the attention maps beside that of the outputs: quadratic, for small N. `batches` are images, or give those of a step;
-    then `keep` may name a file from which interrupted distillation resumes, and which has its whole result in the end.
+    then `keep` may name a file from which interrupted distillation resumes, and which has its whole result in the end: also the cores as
+    they were before, which took `fitting` seconds.
     """
     if len(student.attentions()) != len(teacher.attentions()):
         layers = f"{len(student.attentions())} layers and the teacher {len(teacher.attentions())}"
@@ -51,7 +54,10 @@ def distill(
     given = batches if callable(batches) else iter(batches)
     if not callable(given):
         keep = None
-    lesson = _Lesson(changed) if keep is None or not keep.exists() else _gone_on_with(keep, changed, modules, optimizer)
+    if keep is not None and keep.exists():
+        lesson = _gone_on_with(keep, changed, modules, optimizer)
+    else:
+        lesson = _Lesson(changed, fitted=_cores(modules), fitting=fitting)
     errors = lesson.errors
     training, saved = student.training, time.monotonic()
     student.eval()  # batch norms and dropout as they are in use
@@ -87,12 +93,24 @@ def distill(
     return [statistics.fmean(step) for step in errors]
 
 
+def images_of_step(loader: Loader, seed: int, step: int) -> Tensor:
+    """The images of a step of distillation: by its number alone, so that it can resume anywhere."""
+    generator = torch.Generator().manual_seed((seed << 32) + step)
+    return next(loader.batches(loader.order(generator)[: loader.batch_size], generator))[0]
+
+
+# --- what is kept of it
+
+
 @dataclass
 class _Lesson:
     layers: list[int]
     errors: list[list[float]] = field(default_factory=list)
     """Of every step, layer by layer."""
     seconds: float = 0.0
+    fitting: float = 0.0
+    fitted: dict[str, Tensor] = field(default_factory=dict)
+    """The cores before distillation, `fitted.NUMBER.WEIGHT`; nothing in files of before."""
 
 
 class _Note(TypedDict):
@@ -101,11 +119,55 @@ class _Note(TypedDict):
     layers: NotRequired[list[Count]]
     errors: list[list[Amount] | Amount]
     seconds: NotRequired[Amount]
+    fitting: NotRequired[Amount]
 
 
-def seconds_taught(path: Path | None) -> float:
-    """Seconds that a stored distillation has taken so far."""
-    return 0.0 if path is None or not path.exists() else _read(path)[1].get("seconds", 0.0)
+@dataclass(frozen=True)
+class Spent:
+    """Seconds."""
+
+    fitting: float = 0.0
+    distilling: float = 0.0
+
+
+def seconds_of(path: Path | None) -> Spent:
+    """What a stored distillation has taken so far."""
+    if path is None or not path.exists():
+        return Spent()
+    note = _read(path)[1]
+    return Spent(note.get("fitting", 0.0), note.get("seconds", 0.0))
+
+
+def fitted_before(path: Path, cores: Mapping[int, nn.Module]) -> set[int]:
+    """Give the cores of these layers the weights that were fitted before the distillation stored in `path`; returns the layers that had
+    some."""
+    if not path.exists():
+        return set()
+    tensors, note = _read(path)
+    found = set[int]()
+    for number, layer in enumerate(note.get("layers", [])):
+        state = _inside(tensors, f"fitted.{number}.")
+        if layer in cores and state:
+            try:
+                cores[layer].load_state_dict(state)
+            except RuntimeError as error:
+                raise _does_not_fit(path, error) from None
+            found.add(layer)
+    return found
+
+
+def _cores(modules: Iterable[Any]) -> dict[str, Tensor]:
+    states = (mechanism_of(module).state_dict() for module in modules)
+    return {f"fitted.{number}.{name}": t.detach().clone() for number, state in enumerate(states) for name, t in state.items()}
+
+
+def _inside(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _does_not_fit(path: Path, error: Exception) -> ValueError:
+    first = str(error).splitlines()[0]  # torch names every weight, one a line
+    return ValueError(f"{path} does not fit this conversion, delete it to distil from the beginning: {first}")
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], _Note]:
@@ -122,11 +184,12 @@ def part_of_lesson(whole: Path, layers: Sequence[int], path: Path) -> None:
         raise ValueError(f"{whole} is not of these layers, delete it to distil them from the beginning")
     at = [known.index(layer) for layer in sorted(layers)]
     part = {
-        f"module.{new}.{name.split('.', 2)[2]}": tensor
-        for new, old in enumerate(at) for name, tensor in tensors.items() if name.startswith(f"module.{old}.")
+        f"{what}.{new}.{name}": tensor
+        for what in ("module", "fitted") for new, old in enumerate(at) for name, tensor in _inside(tensors, f"{what}.{old}.").items()
     }  # fmt: skip
     errors = [[step[i] for i in at] for step in note["errors"] if isinstance(step, list)]
-    write_tensors(path, part, {"layers": sorted(layers), "errors": errors, "seconds": note.get("seconds", 0.0)})
+    spent = {key: note.get(key, 0.0) for key in ("seconds", "fitting")}
+    write_tensors(path, part, {"layers": sorted(layers), "errors": errors, **spent})
 
 
 def _batch(given: Any, step: int, steps: int) -> Tensor:
@@ -158,7 +221,9 @@ def _save(path: Path, modules: nn.Module, optimizer: torch.optim.Optimizer | Non
     state = {} if optimizer is None else optimizer.state_dict()["state"]
     for number, values in state.items():
         tensors |= {f"optimizer.{number}.{key}": torch.as_tensor(value) for key, value in values.items()}
-    write_tensors(path, tensors, asdict(lesson))
+    note = asdict(replace(lesson, fitted={}))
+    del note["fitted"]
+    write_tensors(path, tensors | lesson.fitted, note)
 
 
 def _gone_on_with(path: Path, layers: list[int], modules: nn.Module, optimizer: torch.optim.Optimizer) -> _Lesson:
@@ -170,13 +235,13 @@ def _gone_on_with(path: Path, layers: list[int], modules: nn.Module, optimizer: 
         if any(len(step) != len(layers) for step in errors):
             raise ValueError(f"it has not the errors of {len(layers)} layers")
     except (KeyError, IndexError, RuntimeError, TypeError, ValueError) as error:
-        first = str(error).splitlines()[0]  # torch names every weight, one a line
-        raise ValueError(f"{path} does not fit this conversion, delete it to distil from the beginning: {first}") from None
-    return _Lesson(layers, errors, note.get("seconds", 0.0))
+        raise _does_not_fit(path, error) from None
+    before = {name: tensor for name, tensor in tensors.items() if name.startswith("fitted.")}
+    return _Lesson(layers, errors, note.get("seconds", 0.0), note.get("fitting", 0.0), before)
 
 
 def _restore(tensors: dict[str, Tensor], modules: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    modules.load_state_dict({name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")})
+    modules.load_state_dict(_inside(tensors, "module."))
     parameters = list(modules.parameters())
     state: dict[int, dict[str, Any]] = {}
     for name, tensor in tensors.items():

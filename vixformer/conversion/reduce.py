@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vixformer.backbones.base import Backbone, mechanism_of
-from vixformer.conversion.swap import built
+from vixformer.conversion.swap import config_with
 
 
 def reduced(model: Backbone) -> Any:
@@ -14,7 +14,9 @@ def reduced(model: Backbone) -> Any:
     changes = [core.reduced() for core in cores]
     if not any(changes):
         return model
-    new = built(model, [core.config if change is None else change[0] for core, change in zip(cores, changes, strict=True)])
+    config = config_with(model, [core.config if change is None else change[0] for core, change in zip(cores, changes, strict=True)])
+    like = next(model.parameters())
+    new = type(model)(config).to(like.device, like.dtype)
     state = model.state_dict()
     for name, module in model.named_modules():
         for core, change in zip(cores, changes, strict=True):

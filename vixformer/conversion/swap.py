@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -18,8 +18,11 @@ from vixformer.attention.projection import Attention, Mixing, OneKeyValueHead
 from vixformer.attention.softmax import Softmax
 from vixformer.backbones.base import Backbone, mechanism_of
 from vixformer.conversion.fit import Task, fit
+from vixformer.data.loader import Loader
 from vixformer.registry import checked
 
+MOST_FITTED = 64
+"""Images that a conversion looks at: fitting holds the attention of all of them in memory."""
 FITTED_TOKENS, FEWEST = 2**13, 8
 """What a layer is fitted to, so that it takes seconds: tokens, and at least so many images."""
 POOR = 0.5
@@ -113,12 +116,19 @@ def configurations(model: Backbone) -> list[Any]:
 
 
 def swap(
-    model: Backbone, layers: Sequence[Any], data: Tensor | None = None, *, config: Any = None, seed: int | None = None
+    model: Backbone,
+    layers: Sequence[Any],
+    data: Tensor | None = None,
+    *,
+    into: Backbone | None = None,
+    seed: int | None = None,
+    known: Callable[[Mapping[int, nn.Module]], set[int]] | None = None,
 ) -> tuple[Any, Report]:
     """`convert`, with one configuration a layer.
 
-    `config` is that of the new model where it differs in what has no weights, such as dropout. Random features of a layer depend on
-    `seed` and its place alone, so that they are the same whichever other layers change.
+    `into` is a model with these layers that gets the weights; left out, one is built. Random features of a layer depend on `seed` and its
+    place alone, so that they are the same whichever other layers change. `known` puts weights that were fitted before into new cores, and
+    says which of them need no fitting.
     """
     if data is not None:
         if not isinstance(data, Tensor):
@@ -129,7 +139,8 @@ def swap(
         if not data.isfinite().all():
             raise ValueError("data has values that are not finite: give images normalised as in training")
     changed = check(model, layers)
-    new = built(model, layers, config)
+    like = next(model.parameters())
+    new: Any = (type(model)(config_with(model, layers)) if into is None else into).to(like.device, like.dtype)
     _carry_over(model, new, changed)
     old_cores, cores = ([mechanism_of(module) for module in m.attentions()] for m in (model, new))
     taken = _shared(cores, changed)
@@ -142,7 +153,9 @@ def swap(
     new.train(model.training)
     reports = [_report(i, *pair, taken) for i, pair in enumerate(zip(model.attentions(), new.attentions(), strict=True))]
     if data is not None:
-        reports = _measured(model, new, [i for i in changed if i not in taken], reports, data)
+        fresh = {i: cores[i] for i in changed if i not in taken}
+        done = set() if known is None else known(fresh)
+        reports = _measured(model, new, [i for i in fresh if i not in done], reports, data)
     one_way = changed and any(isinstance(module, OneKeyValueHead) for module in new.attentions())
     biased = any("distances" in report.dropped for report in reports)
     return new, Report(new.attention_expression(), tuple(reports), (*[ONE_WAY] * bool(one_way), *[BIAS] * biased))
@@ -170,12 +183,16 @@ def _check(i: int, old: Mechanism, layer: Any) -> None:
         )
 
 
-def built(model: Backbone, layers: Sequence[Any], config: Any = None) -> Any:
-    """A model like this one with these layers, its weights fresh."""
-    config = model.spelled_out() if config is None else config
+def config_with(model: Backbone, layers: Sequence[Any]) -> Any:
+    """The configuration of a model like this one with these layers."""
+    config = model.spelled_out()
     values = {field.name: getattr(config, field.name) for field in fields(config)} | {"attention": print_layers(layers)}
-    like = next(model.parameters())
-    return type(model)(checked(type(config), values, "convert")).to(like.device, like.dtype)
+    return checked(type(config), values, "convert")
+
+
+def fitted_on(loader: Loader) -> Tensor:
+    """A few images, for a conversion to look at."""
+    return torch.cat([images for images, _ in loader.spread(MOST_FITTED).plain()])
 
 
 @torch.no_grad()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -46,6 +47,32 @@ class Images:
         return tuple(self.pixels.shape[1:])  # pyright: ignore[reportReturnType]
 
 
+SAMPLED = 2000
+"""Images that a data set's digest looks at, spread over it; labels count all."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Both parts of a data set as they were read, which a run does once."""
+
+    train: Images
+    test: Images
+
+    @cached_property
+    def digest(self) -> str:
+        return data_digest(self.train, self.test)
+
+
+def data_digest(*parts: Images) -> str:
+    digest = hashlib.sha256()
+    for images in parts:
+        index = torch.linspace(0, max(len(images) - 1, 0), min(SAMPLED, len(images))).long()
+        digest.update(repr((tuple(images.shape), len(images), images.classes)).encode())
+        digest.update(images.labels.numpy().tobytes())
+        digest.update(images.pixels[images.rows[index]].numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
 @dataclass(frozen=True)
 class Download:
     """One file of the original distribution. `folder` is where it goes, and an archive is unpacked there."""
@@ -82,6 +109,9 @@ class DataSet(Named, family="data set"):
 
     def read(self, part: Part) -> Images:
         raise NotImplementedError
+
+    def whole(self) -> Whole:
+        return Whole(self.read("train"), self.read("test"))
 
     def missing(self, path: Path) -> ValueError:
         return ValueError(f'{path} is not there: get it with "vix data get {self.name}", or set VIX_DATA to the folder that has it')

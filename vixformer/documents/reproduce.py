@@ -15,11 +15,11 @@ from vixformer.config import Data, Recipe
 from vixformer.data.base import DataSet, Images
 from vixformer.documents.base import Column, Document, Exhibit
 from vixformer.documents.verdicts import Found, verdicts
+from vixformer.experiments.compare import TIMED_BATCH, Comparison, Row
 from vixformer.measure.cost import multiply_adds
 from vixformer.recipes import load_recipe
 from vixformer.results.evidence import Effect, effect
 from vixformer.results.runs import Run, read_run, spread
-from vixformer.training.compare import TIMED_BATCH, Comparison, Row
 from vixformer.training.optim import make_optimizer
 
 PROBED = 4 * 10**9

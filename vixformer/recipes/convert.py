@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from vixformer.config import Recipe
+from vixformer.config import FINE_TUNING, Recipe
 from vixformer.recipes.hybrid import small
 from vixformer.recipes.registry import add
 
@@ -27,8 +27,6 @@ ATTENTIONS = {
 PARENT, CONVERSION = 4, 2
 """Epochs, and how many the teaching and fine-tuning are worth."""
 TEACHING = 200
-RATE = 0.3
-"""Of the rate of training, to fine-tune."""
 
 
 def from_scratch(data: str, attention: str, epochs: int) -> Recipe:
@@ -40,7 +38,7 @@ def from_scratch(data: str, attention: str, epochs: int) -> Recipe:
 def converted(data: str, attention: str) -> Recipe:
     """Command: `vix train convert/mnist/nystrom` (and the others)."""
     recipe = from_scratch(data, attention, 1)
-    rate = RATE * recipe.train.lr
+    rate = FINE_TUNING * recipe.train.lr
     return replace(recipe, train=replace(recipe.train, weights=f"convert/{data}/exact", distill=TEACHING, lr=rate))
 
 

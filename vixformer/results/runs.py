@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from vixformer.attention.layout import parse
 from vixformer.backbones.base import BEST, NO_ATTENTION, WEIGHTS_FILE
 from vixformer.config import Recipe, read_recipe
-from vixformer.data.base import Images
 from vixformer.jsonfile import read_json, read_json_lines
 from vixformer.registry import fitted
 from vixformer.results.schema import MOST, Epoch, check_summary
@@ -24,18 +21,6 @@ from vixformer.results.schema import MOST, Epoch, check_summary
 PROTOCOL = "0.1.0"
 """Changes when the same recipe would give other results, so that runs from before are not taken for those of today."""
 RECIPE, HISTORY, SUMMARY, LAST = "recipe.json", "history.jsonl", "summary.json", "last.safetensors"
-SAMPLED = 2000
-"""Images that a data set's digest looks at, spread over it; labels count all."""
-
-
-def data_digest(*parts: Images) -> str:
-    digest = hashlib.sha256()
-    for images in parts:
-        index = torch.linspace(0, max(len(images) - 1, 0), min(SAMPLED, len(images))).long()
-        digest.update(repr((tuple(images.shape), len(images), images.classes)).encode())
-        digest.update(images.labels.numpy().tobytes())
-        digest.update(images.pixels[images.rows[index]].numpy().tobytes())
-    return digest.hexdigest()[:16]
 
 
 def content(recipe: Recipe, digest: str | None) -> str:

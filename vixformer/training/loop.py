@@ -8,19 +8,24 @@ import json
 import math
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_model
 from torch import Tensor, nn
 
 from vixformer.attention import native
 from vixformer.attention.base import redraw, shrink
-from vixformer.backbones.base import BEST, from_pretrained
+from vixformer.backbones.base import BEST, WEIGHTS_FILE, Backbone, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
+from vixformer.conversion.parent import parent_model, parent_of, parent_run
 from vixformer.conversion.reduce import reduced
+from vixformer.conversion.start import TEACHING, Start, check_start, start
+from vixformer.data.base import Whole
 from vixformer.data.loader import Loader
 from vixformer.data.preprocess import Preprocessing
 from vixformer.measure import footprint
@@ -28,7 +33,7 @@ from vixformer.measure.accuracy import Scores, evaluate
 from vixformer.measure.load import Sample
 from vixformer.measure.machine import machine
 from vixformer.notes import note
-from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
+from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.faults import NotFiniteError, first_not_finite
 from vixformer.training.group import Alone, Group, is_of_the_group, process_device, whole
@@ -39,15 +44,12 @@ from vixformer.training.losses import loss_of
 from vixformer.training.observer import Observer, Stopped
 from vixformer.training.optim import learning_rate, make_optimizer
 from vixformer.training.parts import load_parts, pick_device
-from vixformer.training.start import Start, check_start, parent_model, parent_of, start
 from vixformer.training.state import State
 from vixformer.training.summary import prefixed, summarise
 from vixformer.writing import CannotWriteError, write_json, write_text
 
 CHECKPOINT_SECONDS = 60.0
 MOST_RETREATS = 5
-TEACHING = "teaching.safetensors"
-"""What a lesson that is not over has taught so far."""
 
 
 @dataclass(frozen=True)
@@ -72,51 +74,54 @@ def train(recipe: Recipe, out: str | Path | None = None, *, resume: bool = False
     """Train, and choose the epoch on the validation part; the test set is read at the end and chooses nothing. With `out`, a run folder
     that can be resumed."""
     recipe = recipe_from_dict(recipe.to_dict(), "the recipe")  # dataclasses.replace checks nothing
-    keep_freed_memory()
     folder = None if out is None else Path(out)
+    if parent_of(recipe) is None:
+        return run(recipe, folder, resume=resume, observer=observer)
+    data = recipe.data.source().whole()
     with tempfile.TemporaryDirectory() as nowhere:
-        recipe = with_parent(recipe, Path(nowhere) if folder is None else folder.parent, lambda *_: observer or Observer())
-        with contextlib.ExitStack() as held:
-            return _Run(recipe, folder, observer or Observer(), resume, held).finish()
+        place = Path(nowhere) if folder is None else folder.parent
+        recipe = with_parent(recipe, data, place, lambda *_: observer or Observer())
+        return run(recipe, folder, resume=resume, observer=observer, data=data)
 
 
-def with_parent(recipe: Recipe, out: Path, observer: Callable[[str, Recipe], Observer]) -> Recipe:
+def with_parent(recipe: Recipe, data: Whole, out: Path, observer: Callable[[str, Recipe], Observer]) -> Recipe:
     """A recipe that starts from another one gets the folder of that one's run under `out`, which is trained where it is not there."""
-    found = parent_run(recipe, out)
+    found = parent_run(recipe, out, data.digest)
     if found is None:
         return recipe
     if not (found.folder / SUMMARY).exists():
-        train(found.recipe, found.folder, resume=True, observer=observer(found.name, found.recipe))
+        parent = with_parent(found.recipe, data, out, observer)
+        run(parent, found.folder, resume=True, observer=observer(found.name, parent), data=data)
     return found.started(recipe)
 
 
-@dataclass(frozen=True)
-class Parent:
-    """The run that another starts from."""
-
-    name: str
-    recipe: Recipe
-    folder: Path
-
-    def started(self, recipe: Recipe) -> Recipe:
-        return replace(recipe, train=replace(recipe.train, weights=str(self.folder.resolve())))
-
-
-def parent_run(recipe: Recipe, out: Path, among: Mapping[str, Recipe] | None = None) -> Parent | None:
-    """Where the run of the recipe that this one starts from is, or will be.
-
-    `among` are recipes as they are run beside it, cut or changed: a parent among them is taken as it is there.
-    """
-    found = parent_of(recipe, among)
-    if found is None:
-        return None
-    name, parent = found
-    source = parent.data.source()
-    return Parent(name, parent, folder_of(out, name, parent, data_digest(source.read("train"), source.read("test"))))
+def run(
+    recipe: Recipe,
+    folder: Path | None,
+    *,
+    resume: bool = False,
+    observer: Observer | None = None,
+    data: Whole | None = None,
+    given: Backbone | None = None,
+) -> Result:
+    """`train` for a recipe that was checked, and whose parent is in its folder. `data` is the data set where it was read before, `given`
+    the model that `train.weights` names where it was loaded before."""
+    keep_freed_memory()
+    with contextlib.ExitStack() as held:
+        return _Run(recipe, folder, observer or Observer(), resume, held, data, given).finish()
 
 
 class _Run:
-    def __init__(self, recipe: Recipe, folder: Path | None, observer: Observer, resume: bool, held: contextlib.ExitStack) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        folder: Path | None,
+        observer: Observer,
+        resume: bool,
+        held: contextlib.ExitStack,
+        data: Whole | None,
+        given: Backbone | None,
+    ) -> None:
         """`held` gets the lock of the run folder."""
         self.recipe, self.folder, self.observer, self.interrupt = recipe, folder, observer, Interrupt()
         self.calls = native.calls()
@@ -124,7 +129,7 @@ class _Run:
         self.group = Group(self.device, recipe.train.shard)
         if not self.group.writes:
             self.observer = Observer()
-        self.parts = load_parts(recipe, self.device)
+        self.parts = load_parts(recipe, self.device, data)
         self.precision: torch.dtype = getattr(torch, recipe.train.precision)
         self.loss = loss_of(recipe.train, self.parts.train.images.labels, self.parts.classes, self.device)
         unlocked = folder if self.group.writes else None
@@ -132,7 +137,7 @@ class _Run:
             held.enter_context(locked(unlocked))
             unlocked = None
         last = None if folder is None or not resume or not (folder / LAST).exists() else folder / LAST
-        given = None if last is not None else parent_model(recipe)
+        given = None if last is not None else given or parent_model(recipe)
         torch.manual_seed(recipe.train.seed)
         fresh: Any = recipe.build(self.parts.test.images).to(self.device)
         if given is not None:
@@ -201,7 +206,7 @@ class _Run:
         self.state.model = self._plain()
         group, self.group = self.group, Alone()  # the first process measures, the others wait
         self.forward = None  # it holds on to the group, whose threads would otherwise end with it: under a lock that they may wait for
-        result = self._measured() if group.writes else Result(self.recipe, {}, self.state.history, self.state.model.eval())
+        result = self._measured(group.alone) if group.writes else Result(self.recipe, {}, self.state.history, self.state.model.eval())
         group.wait()
         return result
 
@@ -319,9 +324,10 @@ class _Run:
             logger.epoch(state.history)
         self.observer.epoch_done(record)
 
-    def _measured(self) -> Result:
+    def _measured(self, alone: bool) -> Result:
+        """`alone` says whether the run had one process."""
         state, history = self.state, self.state.history
-        self._restore_best()
+        state.model = self._best_model(alone)
         if (smaller := reduced(self.state.model)) is not self.state.model:
             self.state.model = smaller
             self._keep_best()
@@ -407,12 +413,16 @@ class _Run:
         plain.load_state_dict(weights)
         return plain
 
-    def _restore_best(self) -> None:
-        if self.folder is not None:
-            self.state.model = from_pretrained(self.folder / BEST).to(self.device)
-        else:
+    def _best_model(self, alone: bool) -> Any:
+        if self.folder is None:
             assert self.best is not None
             self.state.model.load_state_dict(self.best)
+            return self.state.model
+        if alone:
+            with contextlib.suppress(OSError, RuntimeError, SafetensorError):  # it was reduced before an interruption, or is damaged
+                load_model(self.state.model, self.folder / BEST / WEIGHTS_FILE)
+                return self.state.model
+        return from_pretrained(self.folder / BEST).to(self.device)
 
     def _save(self) -> None:
         if self.folder is None or not (self.group.writes or self.group.sharded):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from vixformer.config import Recipe
+from vixformer.config import Data, Recipe
 from vixformer.data import split
-from vixformer.data.base import Images
+from vixformer.data.base import Images, Whole
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
 from vixformer.measure.machine import usable
-from vixformer.results.runs import data_digest
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,36 @@ class Parts:
     """Of the whole data set, before it was cut or split."""
 
 
-def load_parts(recipe: Recipe, device: torch.device) -> Parts:
-    """Selection never looks at the test set: validation is a stratified part of the training images, or a fold of them."""
+class Reader:
+    """Reads a data set once for all runs that follow one another on it. It keeps the last one, because they are large, and all digests."""
+
+    def __init__(self) -> None:
+        self.last: tuple[Any, Whole] | None = None
+        self.digests: dict[Any, str] = {}
+
+    def __call__(self, data: Data) -> Whole:
+        key = (data.name, data.root, data.resize)
+        if self.last is None or self.last[0] != key:
+            self.last = None
+            self.last = key, data.source().whole()
+        return self.last[1]
+
+    def digest(self, data: Data) -> str:
+        key = (data.name, data.root, data.resize)
+        if key not in self.digests:
+            self.digests[key] = self(data).digest
+        return self.digests[key]
+
+    def forget(self) -> None:
+        self.last = None
+
+
+def load_parts(recipe: Recipe, device: torch.device, whole: Whole | None = None) -> Parts:
+    """Selection never looks at the test set: validation is a stratified part of the training images, or a fold of them. `whole` is the data
+    set where it was read before."""
     data, train = recipe.data, recipe.train
-    source = data.source()
-    everything, test = source.read("train"), source.read("test")
-    digest = data_digest(everything, test)
+    whole = whole or data.source().whole()
+    everything, test = whole.train, whole.test
     if len(everything.classes) < 2:
         only = " ".join(everything.classes)
         raise ValueError(f"{data.name} has only one class, {only}: add images of at least one more class")
@@ -60,7 +84,7 @@ def load_parts(recipe: Recipe, device: torch.device) -> Parts:
 
     augmentation = Augmentation(data.crop, data.flip, data.rotate, data.cutout, data.interpolation)
     val = loader(everything.take(held)) if len(held) else None
-    return Parts(loader(learn, augmentation), val, loader(test), learn.classes, digest)
+    return Parts(loader(learn, augmentation), val, loader(test), learn.classes, whole.digest)
 
 
 def pick_device(name: str) -> torch.device:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vixformer.config import Recipe
+from vixformer.experiments.lanes import Lanes
+from vixformer.experiments.rounds import Rounds, Training
 from vixformer.results.runs import SUMMARY, read_run
-from vixformer.training.lanes import Lanes
-from vixformer.training.rounds import Rounds, Training
 
 FACTOR = 3.0
 """Between one rate and the next."""

@@ -15,15 +15,15 @@ from typing import Any
 import optuna
 import pytest
 
-from tests.search.test_study import RECIPE
-from vixformer.search.storage import close_storage, open_storage
+from tests.experiments.search.test_study import RECIPE
+from vixformer.experiments.search.storage import close_storage, open_storage
 
 pytest.importorskip("pgserver")
 
 
 @pytest.fixture
 def server() -> Iterator[Any]:
-    from tests.search.server import Server
+    from tests.experiments.search.server import Server
 
     try:
         server = Server()

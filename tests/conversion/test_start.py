@@ -15,8 +15,8 @@ import torch
 from tests.training.test_loop import tiny
 from vixformer import from_pretrained
 from vixformer.config import Recipe
+from vixformer.experiments.compare import compare
 from vixformer.recipes.registry import RECIPES
-from vixformer.training.compare import compare
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer
 

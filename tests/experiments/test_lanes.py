@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.training.test_start import tiny
+from tests.conversion.test_start import tiny
 from vixformer.cli import main
 from vixformer.commands.watch import Watch
 from vixformer.config import Recipe
+from vixformer.experiments.compare import compare
+from vixformer.experiments.lanes import Lanes, share_of_threads
 from vixformer.recipes.registry import RECIPES
 from vixformer.results.runs import SUMMARY, list_runs
 from vixformer.terminal import comparison
-from vixformer.training.compare import compare
-from vixformer.training.lanes import Lanes, share_of_threads
 from vixformer.training.observer import Observer
 
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.results.test_runs import quick
+from tests.support.counting import counted
 from vixformer import load_recipe
 from vixformer.cli import main
 from vixformer.config import GIVEN, Recipe, recipe_from_dict
+from vixformer.experiments import budget as budgeting
+from vixformer.experiments import compare as comparing
+from vixformer.experiments.budget import AROUND, FEWEST, LEAST_EPOCHS, SMALLEST, STEPS, Cut, Probe, Prober, cut
+from vixformer.experiments.lanes import Lanes
 from vixformer.results.runs import list_runs
 from vixformer.terminal import comparison
-from vixformer.training import budget as budgeting
-from vixformer.training import compare as comparing
-from vixformer.training.budget import AROUND, FEWEST, LEAST_EPOCHS, SMALLEST, STEPS, Cut, Probe, Prober, cut
-from vixformer.training.lanes import Lanes
 from vixformer.training.observer import Observer
 from vixformer.training.optim import learning_rate
-from vixformer.training.parts import load_parts
 
 SLOW = Probe(train_image=1e-3, evaluated_image=5e-4, train_images=9000, val_images=1000, test_images=2000, epochs=1000)
 FAST = replace(SLOW, train_image=5e-4)
@@ -45,14 +46,13 @@ def test_fewer_epochs_then_less_data() -> None:
         cut(recipes, [SLOW, FAST], 3, 2)
 
 
-def test_timing_takes_its_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timing_takes_its_part_of_the_time() -> None:
     _, recipe = quick("quick/exact")
     assert isinstance(recipe, Recipe)
-    reads: list[object] = []
-    monkeypatch.setattr(budgeting, "load_parts", lambda *args: reads.append(args) or load_parts(*args))
     prober = Prober(0.0)
-    calls = [prober(recipe, left) for left in (3, 2, 1)]
-    assert len(reads) == 1  # the data set is read once
+    with counted() as found:
+        calls = [prober(recipe, left) for left in (3, 2, 1)]
+    assert (found["train"], found["test"]) == (1, 1)  # the data set is read once
     assert all(found.train_image > 0 for found in calls)
 
 
@@ -143,7 +143,7 @@ def test_what_the_budget_leaves_no_time_for_is_said(tmp_path: Path, monkeypatch:
 def test_one_model_is_trained_whatever_its_parent_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, recipe = quick("quick/exact")
     assert isinstance(recipe, Recipe)
-    monkeypatch.setattr("vixformer.training.start.load_recipe", lambda _: recipe)  # a small parent
+    monkeypatch.setattr("vixformer.conversion.parent.load_recipe", lambda _: recipe)  # a small parent
     child = replace(recipe, train=replace(recipe.train, weights="quick/exact"), model=replace(recipe.model, attention="hedgehog"))
     monkeypatch.setattr(comparing, "_cut", lambda *_: Cut(1, 1.0))
     found = comparing.compare({"child": child}, tmp_path, budget=1e-3)
@@ -176,8 +176,8 @@ def test_a_round_that_does_not_fit_is_not_begun(tmp_path: Path, monkeypatch: pyt
     clock = [0.0]
 
     class Lane(Lanes):
-        def train(self, label: str, recipe: Recipe, folder: Path, *, resume: bool, observer: Observer) -> None:
-            super().train(label, recipe, folder, resume=resume, observer=observer)
+        def train(self, label: str, *args: Any, **options: Any) -> None:
+            super().train(label, *args, **options)
             self.took[label] = 40.0 if "exact" in label else 20.0
             self.longest = 40.0
             clock[0] += self.took[label]

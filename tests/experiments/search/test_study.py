@@ -21,10 +21,10 @@ import torch
 from tests.training.test_loop import tiny
 from vixformer.cli import main
 from vixformer.config import Recipe
-from vixformer.search import study as studies
-from vixformer.search.space import Space, read_space, space_from_dict
-from vixformer.search.storage import close_storage, open_storage, patiently
-from vixformer.search.study import Plan, Spectator, Standing, search
+from vixformer.experiments.search import study as studies
+from vixformer.experiments.search.space import Space, read_space, space_from_dict
+from vixformer.experiments.search.storage import close_storage, open_storage, patiently
+from vixformer.experiments.search.study import Plan, Spectator, Standing, search
 from vixformer.training.lock import InUseError
 
 RECIPE = tiny(attention="softmax", fraction=0.02, epochs=2, batch_size=16)
@@ -205,9 +205,8 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("start", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2))])
 def test_workers_that_begin_at_the_same_moment(start: int, tmp_path: Path) -> None:
     """Each finds the tables, whoever makes them."""
-    script = (
-        "import sys; from pathlib import Path; from vixformer.search.storage import *; close_storage(open_storage(None, Path(sys.argv[1])))"
-    )
+    store = "from vixformer.experiments.search.storage import *; close_storage(open_storage(None, Path(sys.argv[1])))"
+    script = f"import sys; from pathlib import Path; {store}"
     command = [sys.executable, "-c", script, str(tmp_path)]
     workers = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]
     for worker in workers:

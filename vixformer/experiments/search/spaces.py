@@ -6,9 +6,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from vixformer.experiments.search.space import add_space, space_from_dict
 from vixformer.recipes.cifar_kernels import kernel
 from vixformer.recipes.hybrid import LAYOUTS
-from vixformer.search.space import add_space, space_from_dict
 
 ADAM = {"adam": {"train.optimizer": "adam", "train.schedule": "step"}}
 SGD = {"sgd": {"train.optimizer": "sgd", "train.schedule": "cosine"}}

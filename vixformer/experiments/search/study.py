@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from vixformer.config import Recipe
+from vixformer.experiments.search.plan import METRICS, Plan, fingerprint
+from vixformer.experiments.search.space import Choice, Range
+from vixformer.experiments.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently, undamaged
 from vixformer.notes import want_of_memory
-from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
-from vixformer.search.plan import METRICS, Plan, fingerprint
-from vixformer.search.space import Choice, Range
-from vixformer.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently, undamaged
+from vixformer.results.runs import SUMMARY, folder_of, read_run
 from vixformer.training.lock import InUseError
-from vixformer.training.loop import train
+from vixformer.training.loop import run as train
+from vixformer.training.loop import with_parent
 from vixformer.training.observer import Observer, Stopped
+from vixformer.training.parts import Reader
 from vixformer.writing import CannotWriteError
 
 OPENING = 60.0
@@ -84,8 +86,8 @@ def opened(plan: Plan, store: Any) -> Any:
 
 
 def _work(plan: Plan, study: Any, store: Any, out: Path, watch: Spectator) -> None:
-    source = plan.recipe.data.source()
-    digest = data_digest(source.read("train"), source.read("test"))
+    read = Reader()
+    digest = read.digest(plan.recipe.data)
     while True:
         standing = patiently(lambda: _tidied(study, plan))
         if standing.done + standing.pruned >= plan.wanted:
@@ -104,7 +106,7 @@ def _work(plan: Plan, study: Any, store: Any, out: Path, watch: Spectator) -> No
             continue
         try:
             with Beating(store, trial._trial_id):
-                state, values, reason = _tried(plan, study, trial, out, digest, watch)
+                state, values, reason = _tried(plan, study, trial, out, digest, read, watch)
         except KeyboardInterrupt:
             patiently(lambda trial=trial: _given_back(study, trial), seconds=10.0)
             raise
@@ -135,7 +137,9 @@ def _taken_over() -> type[Exception]:
 # --- one trial
 
 
-def _tried(plan: Plan, study: Any, trial: Any, out: Path, digest: str, watch: Spectator) -> tuple[Any, list[float] | None, str | None]:
+def _tried(
+    plan: Plan, study: Any, trial: Any, out: Path, digest: str, read: Reader, watch: Spectator
+) -> tuple[Any, list[float] | None, str | None]:
     """Its state, values and, where it has none, the reason."""
     states = _states()
 
@@ -145,7 +149,7 @@ def _tried(plan: Plan, study: Any, trial: Any, out: Path, digest: str, watch: Sp
 
     try:
         recipe = plan.space.applied(plan.recipe, trial.params)
-        recipe.build()
+        recipe.build(read(recipe.data).test)
     except ValueError as error:
         return pruned(str(error))
     runs = [recipe] if plan.folds is None else [
@@ -160,7 +164,9 @@ def _tried(plan: Plan, study: Any, trial: Any, out: Path, digest: str, watch: Sp
     for i, (run, folder) in enumerate(zip(runs, folders, strict=True)):
         while not (folder / SUMMARY).exists():
             try:
-                train(run, folder, resume=True, observer=_Reporting(plan, trial, watch, first=i == 0))
+                data = read(run.data)
+                run = with_parent(run, data, out, lambda *_: Observer())
+                train(run, folder, resume=True, observer=_Reporting(plan, trial, watch, first=i == 0), data=data)
             except InUseError:  # a worker that was taken for dead and is only slow: it stops at its next epoch, or ends the run
                 time.sleep(WAIT)
             except Stopped:

@@ -10,14 +10,14 @@ import pytest
 from tests.training.test_loop import tiny
 from vixformer.cli import main
 from vixformer.config import Recipe
+from vixformer.experiments import compare as comparing
+from vixformer.experiments.budget import Cut
+from vixformer.experiments.compare import Comparison, compare
+from vixformer.experiments.tuning import APART, Tuned, rates
 from vixformer.results.groups import read_groups
 from vixformer.results.runs import Spread, list_runs, read_run
 from vixformer.terminal import comparison
-from vixformer.training import compare as comparing
-from vixformer.training.budget import Cut
-from vixformer.training.compare import Comparison, compare
 from vixformer.training.observer import Observer
-from vixformer.training.tuning import APART, Tuned, rates
 
 
 def recipes(**rates: float) -> dict[str, Recipe]:

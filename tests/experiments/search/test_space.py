@@ -10,8 +10,8 @@ import pytest
 
 from tests.training.test_loop import tiny
 from vixformer import load_recipe
-from vixformer.search import spaces
-from vixformer.search.space import SPACES, Choice, Range, Space, read_space, space_from_dict
+from vixformer.experiments.search import spaces
+from vixformer.experiments.search.space import SPACES, Choice, Range, Space, read_space, space_from_dict
 
 
 def test_words() -> None:

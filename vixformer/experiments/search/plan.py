@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from vixformer.config import Recipe
+from vixformer.experiments.search.space import Space
 from vixformer.registry import unknown
-from vixformer.search.space import Space
 
 METRICS: dict[str, tuple[str, Literal["maximize", "minimize"]]] = {
     "val_top1": ("val_top1", "maximize"),

@@ -19,12 +19,13 @@ from typing import Any, TextIO
 import torch
 
 from vixformer.config import Recipe, recipe_from_dict
+from vixformer.data.base import Whole
 from vixformer.jsonfile import parse_json
 from vixformer.notes import printed_notes, want_of_memory
 from vixformer.registry import complaint, foreign, import_foreign
 from vixformer.training.faults import NotFiniteError
 from vixformer.training.interrupt import Interrupt
-from vixformer.training.loop import train
+from vixformer.training.loop import run, with_parent
 from vixformer.training.observer import Observer
 
 LOOK = 0.2
@@ -85,12 +86,12 @@ class Lanes:
         finally:
             self.interrupt.__exit__()
 
-    def train(self, label: str, recipe: Recipe, folder: Path, *, resume: bool, observer: Observer) -> None:
-        """Returns when the training has begun, which waits for a free lane."""
+    def train(self, label: str, recipe: Recipe, folder: Path, *, resume: bool, observer: Observer, data: Whole | None = None) -> None:
+        """Returns when the training has begun, which waits for a free lane. `data` is for one lane: other processes read their own."""
         if self.count == 1:
             began = time.perf_counter()
             try:
-                train(recipe, folder, resume=resume, observer=observer)
+                run(recipe, folder, resume=resume, observer=observer, data=data)
             except NotFiniteError:
                 if not self.may_diverge:
                     raise
@@ -200,7 +201,9 @@ def main() -> None:
         import_foreign(job["foreign"])
         recipe = recipe_from_dict(job["recipe"], "the recipe")
         with printed_notes():
-            train(recipe, folder, resume=how == "resume", observer=_Telling())
+            data = recipe.data.source().whole()
+            recipe = with_parent(recipe, data, Path(folder).parent, lambda *_: _Telling())
+            run(recipe, Path(folder), resume=how == "resume", observer=_Telling(), data=data)
     except (ValueError, ImportError, OSError) as error:
         _tell(error=complaint(error, job["foreign"]), diverged=isinstance(error, NotFiniteError))
     except (MemoryError, RuntimeError) as error:

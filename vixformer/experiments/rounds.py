@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from vixformer.config import Recipe
-from vixformer.results.runs import SUMMARY, data_digest, folder_of, read_run
-from vixformer.training.lanes import Lanes
-from vixformer.training.loop import parent_run
+from vixformer.config import Data, Recipe
+from vixformer.conversion.parent import parent_run
+from vixformer.data.base import Whole
+from vixformer.experiments.lanes import Lanes
+from vixformer.results.runs import SUMMARY, folder_of, read_run
 from vixformer.training.observer import Observer
+from vixformer.training.parts import Reader
 
 Unit = tuple[int, int | None]
 """A seed, and a fold where there are folds."""
@@ -39,11 +40,12 @@ class Rounds:
         left: Callable[[], float] | None,
         label: Callable[[str, Recipe], str],
         *,
+        read: Reader,
         again: bool = False,
         observer: Callable[[str, Recipe, bool], Observer] | None = None,
     ) -> None:
         """`among` are recipes that others may start from. `left` says how many seconds of a budget are left, `label` what
-        the training of a parent is called."""
+        the training of a parent is called. `read` gives data sets."""
         self.lanes, self.out, self.among, self.left, self.label, self.again = lanes, out, among, left, label, again
         self.observer = observer or (lambda *_: Observer())
         self.took: dict[str, float] = {}
@@ -53,7 +55,7 @@ class Rounds:
         self.not_run: list[str] = []
         """Their labels."""
         self._names: dict[str, str] = {}
-        self._digests: dict[Any, str] = {}
+        self.read = read
 
     def train(self, rounds: Iterable[Sequence[Training]]) -> Folders:
         """Round by round, so that if time runs out all models have as many."""
@@ -70,7 +72,7 @@ class Rounds:
         for number, planned in enumerate(rounds):
             for one in planned:
                 folders.setdefault(one.row, {})
-            parents = [parent_run(one.recipe, self.out, self.among) for one in planned]
+            parents = [parent_run(one.recipe, self.out, self._digest(one.recipe.data), self.among) for one in planned]
             missing = {p.folder: p for p in parents if p is not None and not (p.folder / SUMMARY).exists()}
             runs = [
                 (one, one.recipe if parent is None else parent.started(one.recipe), parent)
@@ -89,7 +91,9 @@ class Rounds:
                     runs, missing = [run for run in runs if run not in new], {}
             for parent in missing.values():
                 watch = self.observer(self.label(parent.name, parent.recipe), parent.recipe, False)
-                self.lanes.train(parent.name, parent.recipe, parent.folder, resume=True, observer=watch)
+                self.lanes.train(
+                    parent.name, parent.recipe, parent.folder, resume=True, observer=watch, data=self._whole(parent.recipe.data)
+                )
             if any(parents):
                 self.lanes.wait()
             for one, recipe, _ in runs:
@@ -106,7 +110,8 @@ class Rounds:
                 watch = self.observer(one.label, recipe, done)
                 if not done:
                     self._names[one.label] = one.name
-                    self.lanes.train(one.label, recipe, folder, resume=not self.again, observer=watch)
+                    data = self._whole(recipe.data)
+                    self.lanes.train(one.label, recipe, folder, resume=not self.again, observer=watch, data=data)
                 folders[one.row][one.unit] = folder
         self.wait()
         return folders
@@ -116,11 +121,16 @@ class Rounds:
         self.took |= {self._names.get(label, label): seconds for label, seconds in self.lanes.took.items()}
 
     def _folder(self, name: str, recipe: Recipe) -> Path:
-        key = (recipe.data.name, recipe.data.root, recipe.data.resize)
-        if key not in self._digests:
-            source = recipe.data.source()
-            self._digests[key] = data_digest(source.read("train"), source.read("test"))
-        return folder_of(self.out, name, recipe, self._digests[key])
+        return folder_of(self.out, name, recipe, self._digest(recipe.data))
+
+    def _digest(self, data: Data) -> str:
+        digest = self.read.digest(data)
+        if self.lanes.count > 1:
+            self.read.forget()
+        return digest
+
+    def _whole(self, data: Data) -> Whole | None:
+        return self.read(data) if self.lanes.count == 1 else None
 
     def _finished(self, folder: Path) -> bool:
         return (folder / SUMMARY).exists() and not self.again

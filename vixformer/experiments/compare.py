@@ -17,7 +17,12 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from vixformer.backbones.base import BEST, from_pretrained
-from vixformer.config import Recipe
+from vixformer.config import Recipe, recipe_from_dict
+from vixformer.conversion.parent import asks_for_weights, parent_of
+from vixformer.experiments.budget import Cut, Prober, cut
+from vixformer.experiments.lanes import BESIDE, Lanes, share_of_threads
+from vixformer.experiments.rounds import Folders, Rounds, Training
+from vixformer.experiments.tuning import Tuned, check_tunable, tuned
 from vixformer.jsonfile import read_json
 from vixformer.measure.latency import Timing, rounds, summarised
 from vixformer.measure.load import Watched, watched
@@ -26,12 +31,8 @@ from vixformer.registry import fitted
 from vixformer.results.evidence import averaged
 from vixformer.results.runs import Repetition, Spread, column, read_run, repetition
 from vixformer.results.timings import Session, disturbed, keep_session
-from vixformer.training.budget import Cut, Prober, cut
-from vixformer.training.lanes import BESIDE, Lanes, share_of_threads
 from vixformer.training.observer import Observer
-from vixformer.training.rounds import Folders, Rounds, Training
-from vixformer.training.start import asks_for_weights, parent_of
-from vixformer.training.tuning import Tuned, check_tunable, tuned
+from vixformer.training.parts import Reader
 from vixformer.writing import write_json
 
 TIMED_BATCH = 64
@@ -135,7 +136,7 @@ def compare(
     not_run = [
         f"{name} (it starts from a trained model: give --train.weights FOLDER)" for name, r in recipes.items() if asks_for_weights(r)
     ]
-    recipes = {name: recipe for name, recipe in recipes.items() if not asks_for_weights(recipe)}
+    recipes = {name: recipe_from_dict(r.to_dict(), name) for name, r in recipes.items() if not asks_for_weights(r)}
     if not recipes:
         raise ValueError(f"nothing to train: {'; '.join(not_run)}")
     parents = dict(found for found in map(parent_of, recipes.values()) if found is not None and found[0] not in recipes)
@@ -143,7 +144,8 @@ def compare(
     if tune is not None:
         check_tunable(recipes, tune, folds)
     runs_each = seeds * (folds or 1) if tune is None else tune + 2 * seeds * (folds or 1)
-    limits = None if budget is None else _cut(among, out, runs_each, budget, jobs, tell)
+    read = Reader()
+    limits = None if budget is None else _cut(among, out, runs_each, budget, jobs, tell, read)
     shortened = limits is not None and (limits.fraction < 1 or any(r.train.epochs > limits.epochs for r in among.values()))
     uncut = among
     if limits is not None:
@@ -152,7 +154,7 @@ def compare(
     left = None if budget is None else lambda: budget - (time.perf_counter() - began)
 
     with Lanes(jobs) as lanes:
-        rounds = Rounds(lanes, out, among, left, partial(_label, seeds=seeds), again=again, observer=observer)
+        rounds = Rounds(lanes, out, among, left, partial(_label, seeds=seeds), read=read, again=again, observer=observer)
         rates = {} if tune is None else tuned(recipes, tune, folds, rounds, lanes)
         rows = [(name, name, rates[name].applied(recipe) if rates else recipe) for name, recipe in recipes.items()]
         rows += [(name + UNTUNED, name, recipes[name]) for name, found in rates.items() if found.rate != found.own]
@@ -198,12 +200,12 @@ def _shared(folders: Folders) -> tuple[dict[str, list[Path]], list[str]]:
     return {name: paths for name, paths in shown.items() if paths}, left_out
 
 
-def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float, jobs: int, tell: Callable[[str], None]) -> Cut:
+def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float, jobs: int, tell: Callable[[str], None], read: Reader) -> Cut:
     """Measured once: asked the same again, what was chosen stays, so that what was trained is found."""
     asked = _asked(recipes, runs_each, budget, jobs)
     known = _known(out)
     if asked not in known:
-        began, prober = time.perf_counter(), Prober(PROBING * budget)
+        began, prober = time.perf_counter(), Prober(PROBING * budget, read)
         probes = []
         with share_of_threads(jobs):
             for i, (name, recipe) in enumerate(recipes.items()):

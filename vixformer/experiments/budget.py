@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vixformer.config import Data, Recipe, Train
+from vixformer.config import Recipe
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.optim import make_optimizer
-from vixformer.training.parts import Parts, load_parts, pick_device
+from vixformer.training.parts import Reader, load_parts, pick_device
 
 LEAST_EPOCHS = 4
 """Below that, less data rather than fewer epochs: a rate that rises and falls needs some time."""
@@ -60,45 +60,21 @@ class Cut:
     fraction: float
 
     def applied(self, recipe: Recipe) -> Recipe:
-        """Schedules keep their shape. The test set is read at the end only: every epoch would take a large part of the time."""
-        train = recipe.train
-        if train.epochs <= self.epochs:
-            return replace(recipe, train=replace(train, track_test=False), data=self._less(recipe))
-        share = self.epochs / train.epochs
-        shorter = replace(
-            train,
-            epochs=self.epochs,
-            warmup=train.warmup * share,
-            step_every=max(1, round(train.step_every * share)),
-            restart_every=_period(train, share),
-            track_test=False,
-        )
-        return replace(recipe, train=shorter, data=self._less(recipe))
-
-    def _less(self, recipe: Recipe) -> Data:
-        return replace(recipe.data, fraction=recipe.data.fraction * self.fraction)
-
-
-def _period(train: Train, share: float) -> float:
-    """Periods that grow end together with training (10 + 20 + 40 of 70 epochs), which whole epochs would not keep."""
-    exact = train.restart_every * share
-    if train.restart_growth == 1:
-        return max(1, round(exact))
-    return round(exact) if exact == round(exact) else exact
+        data = replace(recipe.data, fraction=recipe.data.fraction * self.fraction)
+        return replace(recipe, data=data, train=recipe.train.shortened(self.epochs))
 
 
 class Prober:
-    """Times recipes, reading each data set once. Timing all of them takes `seconds` or little more."""
+    """Times recipes. Timing all of them takes `seconds` or little more."""
 
-    def __init__(self, seconds: float = math.inf) -> None:
-        self.ends = time.perf_counter() + seconds
-        self.known: dict[str, Parts] = {}
+    def __init__(self, seconds: float = math.inf, read: Reader | None = None) -> None:
+        self.ends, self.read = time.perf_counter() + seconds, read or Reader()
 
     def __call__(self, recipe: Recipe, left: int = 1) -> Probe:
         """A few steps and batches in evaluation, the fastest of each: the first ones find memory cold. `left` recipes share the time."""
         keep_freed_memory()
         device = pick_device(recipe.train.device)
-        parts = self._parts(recipe, device)
+        parts = load_parts(recipe, device, self.read(recipe.data))
         torch.manual_seed(0)
         model: Any = recipe.build(parts.test.images).to(device)
         optimizer = make_optimizer(model, recipe.train)
@@ -128,12 +104,6 @@ class Prober:
         taught = recipe.train.distill * recipe.train.batch_size
         counts = (len(parts.train.images), val, len(parts.test.images), recipe.train.epochs, taught)
         return Probe(SLACK * steps, SLACK * looks, *counts)
-
-    def _parts(self, recipe: Recipe, device: torch.device) -> Parts:
-        key = repr((recipe.data, recipe.train.batch_size, device))
-        if key not in self.known:
-            self.known = {key: load_parts(recipe, device)}  # one at a time: data sets are large
-        return self.known[key]
 
 
 T = TypeVar("T")

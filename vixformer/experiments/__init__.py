@@ -1,0 +1,1 @@
+"""Many runs under one protocol: compare, budget, lanes, rounds, tuning, and search."""
