@@ -218,8 +218,10 @@ class Recipe:
         told = vars if whole else stated
         return {"data": dict(told(self.data)), "model": {"name": model.owner.name, **told(self.model)}, "train": dict(told(self.train))}
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2) + "\n"
+    def to_json(self, name: str | None = None) -> str:
+        """As a file, of a run with its `name`, which is that of the recipe it came from."""
+        named = {} if name is None else {"name": name}
+        return json.dumps({**named, **self.to_dict()}, indent=2) + "\n"
 
 
 def recipe_from_dict(values: Any, where: str) -> Recipe:
@@ -239,4 +241,13 @@ def recipe_from_dict(values: Any, where: str) -> Recipe:
 
 def read_recipe(path: str | Path) -> Recipe:
     """A recipe from a JSON file."""
-    return recipe_from_dict(read_json(path), str(path))
+    return read_named_recipe(path)[1]
+
+
+def read_named_recipe(path: str | Path) -> tuple[str | None, Recipe]:
+    """The recipe of a run, and its name; None where the file does not say it."""
+    values = read_json(path)
+    name = values.pop("name", None) if isinstance(values, dict) else None
+    if not isinstance(name, str | None):
+        raise ValueError(f"{path} is no recipe: name should be a string, not {name!r:.60}")
+    return name, recipe_from_dict(values, str(path))
