@@ -12,9 +12,7 @@ from torch import nn
 
 from vixformer.backbones.base import BackboneConfig, build
 from vixformer.backbones.vit import ViT
-from vixformer.data.base import DataSet, Images, data_root
-from vixformer.data.folder import Folder
-from vixformer.data.hub import Hub
+from vixformer.data.base import DataSet, Images, open_data
 from vixformer.jsonfile import read_json
 from vixformer.models import model_config
 from vixformer.registry import checked, later, stated, unknown
@@ -70,16 +68,7 @@ class Data:
             raise ValueError(f"resize = {self.resize} gives more than the {MOST_PIXELS:,} pixels that an image may have: make it smaller")
 
     def source(self) -> DataSet:
-        name, _, repository = self.name.partition(":")
-        dataset: DataSet = DataSet.member(name)(data_root(self.root))
-        size = None if self.resize is None else (self.resize, self.resize)
-        if isinstance(dataset, Hub):
-            dataset.repository, dataset.size = repository, size
-        elif repository:
-            raise ValueError(unknown("data set", self.name, DataSet.members))
-        if isinstance(dataset, Folder):
-            dataset.size = size
-        return dataset
+        return open_data(self.name, self.root, None if self.resize is None else (self.resize, self.resize))
 
 
 GIVEN = "PATH"

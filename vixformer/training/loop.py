@@ -186,8 +186,8 @@ class _Run:
             scores = {name: self._evaluate(loader, candidate) for name, loader in loaders.items() if loader is not None}
             return {key: value for name, score in scores.items() for key, value in prefixed(name, score).items()}
 
-        def taught(step: int, steps: int, error: float) -> None:
-            self.observer.taught(step, steps, error)
+        def taught(steps: int, step: int, error: float) -> None:
+            self.observer.taught(step + 1, steps, error)
             if self.interrupt.asked:
                 raise KeyboardInterrupt
 
