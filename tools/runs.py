@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from vixformer import list_recipes, load_recipe
+from vixformer.recipes import RECIPES
 from vixformer.results.groups import alike
 from vixformer.results.records import add_records, record_of, recorded_runs
 from vixformer.results.runs import Run, list_runs, run_name
@@ -114,7 +115,9 @@ def collect(folders: list[Path]) -> int:
 
 
 def _recipe_of(run: Run) -> str:
-    """The recipe after which `vix train` and `vix compare` named the folder; a folder does not say it in another way."""
+    """What the run says, or, of a run of before, the recipe after which `vix train` and `vix compare` named the folder."""
+    if run.name in RECIPES:
+        return run.name
     fits = [name for name in list_recipes() if run.folder.name.startswith(run_name(name, run.recipe, ""))]
     if not fits:
         raise ValueError(f"{run.folder} is not named after a recipe: folders are called NAME-seed0-0123456789ab, by names of vix recipes")

@@ -12,9 +12,7 @@ from torch import nn
 
 from vixformer.backbones.base import BackboneConfig, build
 from vixformer.backbones.vit import ViT
-from vixformer.data.base import DataSet, Images, data_root
-from vixformer.data.folder import Folder
-from vixformer.data.hub import Hub
+from vixformer.data.base import DataSet, Images, open_data
 from vixformer.jsonfile import read_json
 from vixformer.models import model_config
 from vixformer.registry import checked, later, stated, unknown
@@ -70,16 +68,7 @@ class Data:
             raise ValueError(f"resize = {self.resize} gives more than the {MOST_PIXELS:,} pixels that an image may have: make it smaller")
 
     def source(self) -> DataSet:
-        name, _, repository = self.name.partition(":")
-        dataset: DataSet = DataSet.member(name)(data_root(self.root))
-        size = None if self.resize is None else (self.resize, self.resize)
-        if isinstance(dataset, Hub):
-            dataset.repository, dataset.size = repository, size
-        elif repository:
-            raise ValueError(unknown("data set", self.name, DataSet.members))
-        if isinstance(dataset, Folder):
-            dataset.size = size
-        return dataset
+        return open_data(self.name, self.root, None if self.resize is None else (self.resize, self.resize))
 
 
 GIVEN = "PATH"
@@ -218,8 +207,10 @@ class Recipe:
         told = vars if whole else stated
         return {"data": dict(told(self.data)), "model": {"name": model.owner.name, **told(self.model)}, "train": dict(told(self.train))}
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2) + "\n"
+    def to_json(self, name: str | None = None) -> str:
+        """As a file, of a run with its `name`, which is that of the recipe it came from."""
+        named = {} if name is None else {"name": name}
+        return json.dumps({**named, **self.to_dict()}, indent=2) + "\n"
 
 
 def recipe_from_dict(values: Any, where: str) -> Recipe:
@@ -239,8 +230,16 @@ def recipe_from_dict(values: Any, where: str) -> Recipe:
 
 def read_recipe(path: str | Path) -> Recipe:
     """A recipe from a JSON file, which every error names."""
+    return read_named_recipe(path)[1]
+
+
+def read_named_recipe(path: str | Path) -> tuple[str | None, Recipe]:
+    """The recipe of a run, and its name; None where the file does not say it."""
     values = read_json(path)
+    name = values.pop("name", None) if isinstance(values, dict) else None
+    if not isinstance(name, str | None):
+        raise ValueError(f"{path} is no recipe: name should be a string, not {name!r:.60}")
     try:
-        return recipe_from_dict(values, str(path))
+        return name, recipe_from_dict(values, str(path))
     except ValueError as error:
         raise ValueError(f"{'' if str(path) in str(error) else f'{path}: '}{error}") from None

@@ -352,6 +352,8 @@ def test_names_of_classes_and_runs_are_never_code(runs: Path, tmp_path: Path, br
         scores = [value for key, value in summary["per_class"].items() if key not in AVERAGES]
         summary["per_class"] = dict(zip(NAMES, scores, strict=True))
         (folder / "summary.json").write_text(json.dumps(summary))
+        recipe = json.loads((folder / "recipe.json").read_text())
+        (folder / "recipe.json").write_text(json.dumps({**recipe, "name": name}))
     main(
         [
             "report",

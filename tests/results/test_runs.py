@@ -13,7 +13,8 @@ from vixformer.experiments.compare import Comparison, Row, compare
 from vixformer.measure.latency import Timing
 from vixformer.recipes import load_recipe
 from vixformer.results.evidence import effect
-from vixformer.results.runs import Spread, column, content, list_runs, read_run, spread
+from vixformer.results.groups import find_runs
+from vixformer.results.runs import RECIPE, Spread, column, content, list_runs, read_run, spread
 from vixformer.terminal import comparison
 from vixformer.training.observer import Observer
 
@@ -132,6 +133,20 @@ def test_content_is_what_matters() -> None:
     changed = test.pixels.clone()
     changed[0, 0, 0, 0] += 1
     assert data_digest(replace(test, pixels=changed)) != data_digest(test)
+
+
+def test_a_run_says_its_name(tmp_path: Path) -> None:
+    name, recipe = quick("quick/exact")
+    (row,) = compare({name: recipe}, tmp_path).rows  # pyright: ignore[reportArgumentType]
+    renamed = row.folders[0].rename(tmp_path / "mine-seed0")
+    assert read_run(renamed).name == "quick/exact"
+    assert [group.name for group in find_runs([tmp_path]).groups] == ["quick-exact"]
+    (renamed / RECIPE).write_text(read_run(renamed).recipe.to_json())  # as runs of before have it
+    assert read_run(renamed).name is None
+    assert [group.name for group in find_runs([tmp_path]).groups] == ["mine"]
+    (renamed / RECIPE).write_text('{"name": 7}')
+    with pytest.raises(ValueError, match="is no recipe: name should be a string, not 7"):
+        read_run(renamed)
 
 
 def test_folders_that_are_no_runs(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ class Lane:
         assert given is not None and said is not None  # noqa: PT018
         with contextlib.suppress(BrokenPipeError), given, said:
             with contextlib.suppress(BrokenPipeError):  # it ended before it began
-                given.write(json.dumps({"recipe": self.job.started().to_dict(), "foreign": foreign()}) + "\n")
+                given.write(json.dumps({"name": self.job.name, "recipe": self.job.started().to_dict(), "foreign": foreign()}) + "\n")
                 given.flush()  # and it stays open: that it closes tells the other process that the lab is gone
             for line in said:
                 self.error = json.loads(line).get("error", self.error)

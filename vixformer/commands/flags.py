@@ -62,7 +62,7 @@ def finished_run(
         return read_run(folder), None
     prepare(folder)
     with Watch(name, recipe, f"vix train --resume {folder}", folder) as watch:
-        model = run(recipe, folder, resume=True, observer=watch, data=data, given=given).model
+        model = run(recipe, folder, resume=True, observer=watch, name=name, data=data, given=given).model
     return read_run(folder), model
 
 

@@ -27,7 +27,7 @@ def train(args: Sequence[str]) -> None:
             say(f"{resume} is finished; the same content is not run twice")
         else:
             with Watch(resume, found.recipe, f"vix train --resume {resume}") as watch:
-                run(found.recipe, found.folder, resume=True, observer=watch)
+                run(found.recipe, found.folder, resume=True, observer=watch, name=found.name)
             found = read_run(resume)
     else:
         if not words or words[0].startswith("-"):
@@ -42,7 +42,7 @@ def train(args: Sequence[str]) -> None:
         data = recipe.data.source().whole()
         with Watch(name, recipe, f"vix train {' '.join(args)}") as watch:
             recipe = with_parent(recipe, data, Path(out), watch.of)
-        found, _ = finished_run(recipe, Path(name).name if name.endswith(".json") else name, Path(out), data)
+        found, _ = finished_run(recipe, Path(name).name.removesuffix(".json") if name.endswith(".json") else name, Path(out), data)
     summary = found.summary or {}
     how = "(the last: there is no validation)" if summary["val_top1"] is None else "chosen on validation"
     chosen = f"epoch {summary['best_epoch']} of {summary['epochs']} {how}, {summary['seconds_an_epoch']:.1f} s an epoch"

@@ -94,7 +94,7 @@ def choose_layers(
     began = time.perf_counter()
     known = None if keep is None else partial(fitted_before, keep)
     new, _ = swap(model, expanded(model, attention), fitted_on(train), seed=seed, known=known)
-    fitting = max(time.perf_counter() - began, seconds_of(keep).fitting)
+    fitting = max(time.perf_counter() - began, seconds_of(keep)[0])
     lessons = partial(images_of_step, train, seed)
     distill(new, model, lessons, steps=steps, watch=lambda step, _: watch("teaching", step + 1, steps), keep=keep, fitting=fitting)
     loader = _cut(val, new, len(differing(model, configurations(new))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -122,20 +122,10 @@ class _Note(TypedDict):
     fitting: NotRequired[Amount]
 
 
-@dataclass(frozen=True)
-class Spent:
-    """Seconds."""
-
-    fitting: float = 0.0
-    distilling: float = 0.0
-
-
-def seconds_of(path: Path | None) -> Spent:
-    """What a stored distillation has taken so far."""
-    if path is None or not path.exists():
-        return Spent()
-    note = _read(path)[1]
-    return Spent(note.get("fitting", 0.0), note.get("seconds", 0.0))
+def seconds_of(path: Path | None) -> tuple[float, float]:
+    """What fitting before a stored distillation took, and what distillation has taken so far."""
+    note: Mapping[str, Any] = {} if path is None or not path.exists() else _read(path)[1]
+    return note.get("fitting", 0.0), note.get("seconds", 0.0)
 
 
 def fitted_before(path: Path, cores: Mapping[int, nn.Module]) -> set[int]:
@@ -221,8 +211,7 @@ def _save(path: Path, modules: nn.Module, optimizer: torch.optim.Optimizer | Non
     state = {} if optimizer is None else optimizer.state_dict()["state"]
     for number, values in state.items():
         tensors |= {f"optimizer.{number}.{key}": torch.as_tensor(value) for key, value in values.items()}
-    note = asdict(replace(lesson, fitted={}))
-    del note["fitted"]
+    note = {name: value for name, value in vars(lesson).items() if name != "fitted"}
     write_tensors(path, tensors | lesson.fitted, note)
 
 

@@ -14,7 +14,7 @@ from vixformer.data.loader import Loader
 from vixformer.data.preprocess import PREPROCESSING_FILE, Preprocessing
 from vixformer.measure.accuracy import evaluate
 from vixformer.results.evidence import Effect, on_images
-from vixformer.results.runs import RECIPE, read_run
+from vixformer.results.runs import RECIPE, name_in, read_run
 
 
 def recipe_of(folder: Path, model: Backbone, data: str | None) -> Recipe:
@@ -43,9 +43,10 @@ def converted_recipe(recipe: Recipe, folder: Path, model: Backbone, attention: s
 
 
 def name_of(folder: Path, recipe: Recipe) -> str:
-    """Of a converted run: its parent's, without what made that one unique, and the attention."""
-    parent = re.sub(r"-seed\d+(-fold\d+)?-[0-9a-f]{12}$", "", folder.resolve().name)
-    return f"{parent}-to-{re.sub(r'[^a-z0-9]+', '-', recipe.model.attention.lower()).strip('-')[:48]}"
+    """Of a converted run: that of its parent in `folder`, and the attention."""
+    named = read_run(folder).name if (folder / RECIPE).exists() else None
+    attention = re.sub(r"[^a-z0-9]+", "-", recipe.model.attention.lower()).strip("-")
+    return f"{named or name_in(folder.resolve().name)}-to-{attention[:48]}"
 
 
 def difference_on_images(new: Backbone, parent: Backbone, test: Loader) -> Effect:

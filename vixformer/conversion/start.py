@@ -44,20 +44,19 @@ def start(
     if around(given) != around(fresh):
         return Start(fresh, None, _taken(fresh, given, recipe))
     stages = [{"stage": "parent", **judge(given)}]
-    before = seconds_of(keep)  # layers that were chosen come fitted and distilled, and distillation may have been interrupted
+    before, _ = seconds_of(keep)  # layers that were chosen come fitted and distilled, and distillation may have been interrupted
     began = time.perf_counter()
     known = None if keep is None else partial(fitted_before, keep)
     model, report = swap(given, configurations(fresh), fitted_on(train), into=fresh, seed=recipe.train.seed, known=known)
-    fitting = max(time.perf_counter() - began, before.fitting)
+    fitting = max(time.perf_counter() - began, before)
     stages.append({"stage": "converted", "seconds": fitting, **judge(model)})
     steps = recipe.train.distill
     if steps:
         began = time.perf_counter()
         lessons = partial(images_of_step, train, recipe.train.seed)
-        watching = lambda step, error: watch(step + 1, steps, error)  # noqa: E731
-        errors = distill(model, given, lessons, steps=steps, watch=watching, keep=keep, fitting=fitting)
+        errors = distill(model, given, lessons, steps=steps, watch=partial(watch, steps), keep=keep, fitting=fitting)
         if errors:  # exact attention has nothing to learn from itself
-            seconds = max(time.perf_counter() - began, seconds_of(keep).distilling)
+            seconds = max(time.perf_counter() - began, seconds_of(keep)[1])
             stages.append(
                 {"stage": "distilled", "seconds": seconds, "steps": steps, "first_error": errors[0],
                  "last_error": errors[-1], **judge(model)}

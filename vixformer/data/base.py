@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from vixformer.registry import Named
+from vixformer.registry import Named, unknown
 
 Part = Literal["train", "test"]
 
@@ -99,9 +99,12 @@ class DataSet(Named, family="data set"):
     digests: ClassVar[dict[Part, str]] = {}
     """Of the pixels and labels of each part of the whole set, by `content_digest`; where they are known."""
     downloads: ClassVar[tuple[Download, ...]] = ()
+    has_repositories: ClassVar[bool] = False
+    """Whether a repository stands after its name and a colon."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, size: tuple[int, int] | None = None, repository: str = "") -> None:
+        """`size` is what images of different sizes are brought to; `repository` is what a name says after its colon."""
+        self.root, self.size, self.repository = root, size, repository
 
     def here(self) -> bool:
         """Whether its files are under the root; nothing is read."""
@@ -115,6 +118,15 @@ class DataSet(Named, family="data set"):
 
     def missing(self, path: Path) -> ValueError:
         return ValueError(f'{path} is not there: get it with "vix data get {self.name}", or set VIX_DATA to the folder that has it')
+
+
+def open_data(name: str, root: str | Path | None = None, size: tuple[int, int] | None = None) -> DataSet:
+    """The data set of this name; nothing is read yet."""
+    word, _, repository = name.partition(":")
+    kind: type[DataSet] = DataSet.member(word)
+    if repository and not kind.has_repositories:
+        raise ValueError(unknown("data set", name, DataSet.members))
+    return kind(data_root(root), size, repository)
 
 
 def content_digest(images: Images) -> str:

@@ -85,7 +85,6 @@ class Folder(DataSet, name="folder"):
 
     about = "your own images: ROOT/train/CLASS/*.jpg and ROOT/test/CLASS/*.jpg"
     shape = (3, 0, 0)
-    size: tuple[int, int] | None = None
 
     def here(self) -> bool:
         return (self.root / "train").is_dir()

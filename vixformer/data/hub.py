@@ -17,8 +17,7 @@ class Hub(DataSet, name="hub"):
 
     about = "a Hugging Face data set: hub:owner/name"
     shape = (3, 0, 0)
-    size: tuple[int, int] | None = None
-    repository: str = ""
+    has_repositories = True
 
     def here(self) -> bool:
         return False

@@ -86,12 +86,23 @@ class Lanes:
         finally:
             self.interrupt.__exit__()
 
-    def train(self, label: str, recipe: Recipe, folder: Path, *, resume: bool, observer: Observer, data: Whole | None = None) -> None:
-        """Returns when the training has begun, which waits for a free lane. `data` is for one lane: other processes read their own."""
+    def train(
+        self,
+        label: str,
+        recipe: Recipe,
+        folder: Path,
+        *,
+        resume: bool,
+        observer: Observer,
+        name: str | None = None,
+        data: Whole | None = None,
+    ) -> None:
+        """Returns when the training has begun, which waits for a free lane. `name` is that of the recipe. `data` is for one lane: other
+        processes read their own."""
         if self.count == 1:
             began = time.perf_counter()
             try:
-                run(recipe, folder, resume=resume, observer=observer, data=data)
+                run(recipe, folder, resume=resume, observer=observer, name=name, data=data)
             except NotFiniteError:
                 if not self.may_diverge:
                     raise
@@ -108,7 +119,7 @@ class Lanes:
         )
         lane = _Lane(process, label, observer, time.perf_counter())
         self.running.append(lane)
-        job = json.dumps({"recipe": recipe.to_dict(), "foreign": foreign()})
+        job = json.dumps({"name": name, "recipe": recipe.to_dict(), "foreign": foreign()})
         threading.Thread(target=self._listen, args=(lane, job), daemon=True).start()
 
     def wait(self, at_most: int = 0) -> None:
@@ -203,7 +214,7 @@ def main() -> None:
         with printed_notes():
             data = recipe.data.source().whole()
             recipe = with_parent(recipe, data, Path(folder).parent, lambda *_: _Telling())
-            run(recipe, Path(folder), resume=how == "resume", observer=_Telling(), data=data)
+            run(recipe, Path(folder), resume=how == "resume", observer=_Telling(), name=job.get("name"), data=data)
     except (ValueError, ImportError, OSError) as error:
         _tell(error=complaint(error, job["foreign"]), diverged=isinstance(error, NotFiniteError))
     except (MemoryError, RuntimeError) as error:

@@ -111,7 +111,7 @@ class Rounds:
                 if not done:
                     self._names[one.label] = one.name
                     data = self._whole(recipe.data)
-                    self.lanes.train(one.label, recipe, folder, resume=not self.again, observer=watch, data=data)
+                    self.lanes.train(one.label, recipe, folder, resume=not self.again, observer=watch, name=one.name, data=data)
                 folders[one.row][one.unit] = folder
         self.wait()
         return folders

@@ -27,7 +27,8 @@ def push_to_hub(folder: str | Path, name: str, private: bool = False, licence: s
                 raise ValueError(f"{model / file} is missing, and a model is not shared without it")
             shutil.copy(model / file, ready)
         if (folder / RECIPE).exists():
-            (ready / RECIPE).write_text(public(read_run(folder).recipe).to_json())
+            run = read_run(folder)
+            (ready / RECIPE).write_text(public(run.recipe).to_json(run.name))
         (ready / "README.md").write_text(card(folder, name, licence))
         api = hub.HfApi(token=token)
         try:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vixformer.results.evidence import MARGIN, Effect, Judged, averaged, effect, judge, sentence
-from vixformer.results.groups import UNIQUE, Group, Layout, comparable, counted, differing, twin
-from vixformer.results.runs import Repetition, repetition
+from vixformer.results.groups import Group, Layout, comparable, counted, differing, twin
+from vixformer.results.runs import Repetition, flat, name_in, repetition
 from vixformer.results.timings import inference_ratio, training_ratio
 
 PLACES = {"all": "everywhere", "alternate": "in every other layer", "first": "in the first half", "last": "in the second half"}
@@ -151,8 +151,8 @@ def _converted(groups: list[Group], everyone: Sequence[Group]) -> list[Question]
     """Beside the model each was made from, and beside one of the same attention that began afresh."""
     asked = []
     for group in groups:
-        parent = UNIQUE.sub("", Path(group.first.get("conversion", {}).get("parent") or "").name)
-        name = next((g.name for g in everyone if g.name.replace("/", "-").partition(" (")[0] == parent), parent or "the model")
+        parent = name_in(Path(group.first.get("conversion", {}).get("parent") or "").name)
+        name = next((g.name for g in everyone if flat(g.name).partition(" (")[0] == parent), parent or "the model")
         asked += _beside_parent(group, f"{name} (which it was made from)")
         fresh = [g for g in everyone if parent and _is_the_same_from_scratch(group, g)]
         asked += [

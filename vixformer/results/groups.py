@@ -17,9 +17,8 @@ from vixformer.attention.softmax import Softmax
 from vixformer.config import Recipe
 from vixformer.results.evidence import averaged
 from vixformer.results.records import record_files, recorded_runs
-from vixformer.results.runs import RECIPE, Repetition, Run, Spread, layers_of, read_run, repetition, spread
+from vixformer.results.runs import RECIPE, Repetition, Run, Spread, flat, layers_of, name_in, read_run, repetition, spread
 
-UNIQUE = re.compile(r"(^|[-/])seed\d+(-fold\d+)?(-[0-9a-f]{12})?$")
 LAYOUTS = ("standard", "all", "alternate", "first", "last")
 
 
@@ -137,7 +136,7 @@ def find_runs(folders: Iterable[Path]) -> Found:
             try:
                 run = read_run(path.parent)
                 runs.append(run)
-                names[run.folder] = _name(run.folder, folder)
+                names[run.folder] = _name(run, folder)
             except ValueError as error:
                 damaged.append(str(error))
     found: dict[tuple[str, str], list[Run]] = {}
@@ -158,10 +157,11 @@ def counted(n: int, what: str) -> str:
     return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
-def _name(run: Path, folder: Path) -> str:
-    """NAME of NAME-seed0-0123456789ab, and A/NAME of A/NAME/seed0, as kept runs lie."""
-    name, inside = UNIQUE.sub("", run.absolute().name), run.relative_to(folder).parent.as_posix()
-    return name or (inside if inside != "." else run.absolute().parent.name)
+def _name(run: Run, folder: Path) -> str:
+    """Of a run of before that of its folder, or A/NAME of A/NAME/seed0, as kept runs lie."""
+    inside = run.folder.relative_to(folder).parent.as_posix()
+    name = flat(run.name or "") or name_in(run.folder.absolute().name)
+    return name or (inside if inside != "." else run.folder.absolute().parent.name)
 
 
 def read_groups(folders: Iterable[Path]) -> list[Group]:

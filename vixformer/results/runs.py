@@ -13,7 +13,7 @@ from typing import Any
 
 from vixformer.attention.layout import parse
 from vixformer.backbones.base import BEST, NO_ATTENTION, WEIGHTS_FILE
-from vixformer.config import Recipe, read_recipe
+from vixformer.config import Recipe, read_named_recipe
 from vixformer.jsonfile import read_json, read_json_lines
 from vixformer.registry import fitted
 from vixformer.results.schema import MOST, Epoch, check_summary
@@ -39,7 +39,8 @@ def content(recipe: Recipe, digest: str | None) -> str:
 
 def _weights_content(folder: Path) -> str:
     """A finished run's name says what is in it, wherever it lies; of other models the weights themselves."""
-    if re.search(r"-seed\d+(-fold\d+)?-[0-9a-f]{12}$", folder.name) and ((folder / SUMMARY).exists() or not folder.exists()):
+    found = FOLDER.fullmatch(folder.name)
+    if found and found["name"] and found["id"] and ((folder / SUMMARY).exists() or not folder.exists()):
         return folder.name
     for file in (folder / BEST / WEIGHTS_FILE, folder / WEIGHTS_FILE):
         if file.exists():
@@ -53,7 +54,22 @@ def folder_of(out: Path, name: str, recipe: Recipe, digest: str) -> Path:
 
 def run_name(name: str, recipe: Recipe, known_by: str) -> str:
     fold = "" if recipe.data.folds is None else f"-fold{recipe.data.fold}"
-    return f"{name.replace('/', '-')}-seed{recipe.train.seed}{fold}-{known_by}"
+    return f"{flat(name)}-seed{recipe.train.seed}{fold}-{known_by}"
+
+
+def flat(name: str) -> str:
+    """A recipe's name as a part of a folder's."""
+    return name.replace("/", "-")
+
+
+FOLDER = re.compile(r"((?P<name>.+)-)?seed\d+(-fold\d+)?(-(?P<id>[0-9a-f]{12}))?")
+"""What `run_name` makes, and `seed0` alone, as kept runs lie. Only runs of before, which do not say their name, are named by it."""
+
+
+def name_in(folder: str) -> str:
+    """NAME of NAME-seed0-0123456789ab; nothing of seed0; all of any other."""
+    found = FOLDER.fullmatch(folder)
+    return folder if found is None else found["name"] or ""
 
 
 Repetition = tuple[int, str]
@@ -75,7 +91,7 @@ class Run:
     summary: dict[str, Any] | None
     """None while it is not finished."""
     name: str | None = None
-    """Of the recipe; None where only the folder's name tells."""
+    """Of the recipe; None of runs of before and of `vix.train`, where only the folder's name tells."""
     epochs: list[dict[str, Any]] | None = None
     """The history of a record, which has no file of its own."""
 
@@ -94,9 +110,9 @@ def read_run(folder: str | Path) -> Run:
     folder = Path(folder)
     if not (folder / RECIPE).exists():
         raise ValueError(f"{folder} is no run folder: it has no {RECIPE}")
-    recipe, path = read_recipe(folder / RECIPE), folder / SUMMARY
+    (name, recipe), path = read_named_recipe(folder / RECIPE), folder / SUMMARY
     summary = check_summary(read_json(path, finite=False), str(path)) if path.exists() else None
-    run = checked_run(Run(folder, recipe, summary))
+    run = checked_run(Run(folder, recipe, summary, name))
     run.history()
     return run
 

@@ -91,7 +91,7 @@ def with_parent(recipe: Recipe, data: Whole, out: Path, observer: Callable[[str,
         return recipe
     if not (found.folder / SUMMARY).exists():
         parent = with_parent(found.recipe, data, out, observer)
-        run(parent, found.folder, resume=True, observer=observer(found.name, parent), data=data)
+        run(parent, found.folder, resume=True, observer=observer(found.name, parent), name=found.name, data=data)
     return found.started(recipe)
 
 
@@ -101,14 +101,15 @@ def run(
     *,
     resume: bool = False,
     observer: Observer | None = None,
+    name: str | None = None,
     data: Whole | None = None,
     given: Backbone | None = None,
 ) -> Result:
-    """`train` for a recipe that was checked, and whose parent is in its folder. `data` is the data set where it was read before, `given`
-    the model that `train.weights` names where it was loaded before."""
+    """`train` for a recipe called `name` that was checked, and whose parent is in its folder. `data` is the data set where it was read
+    before, `given` the model that `train.weights` names where it was loaded before."""
     keep_freed_memory()
     with contextlib.ExitStack() as held:
-        return _Run(recipe, folder, observer or Observer(), resume, held, data, given).finish()
+        return _Run(recipe, folder, observer or Observer(), resume, held, name, data, given).finish()
 
 
 class _Run:
@@ -119,6 +120,7 @@ class _Run:
         observer: Observer,
         resume: bool,
         held: contextlib.ExitStack,
+        name: str | None,
         data: Whole | None,
         given: Backbone | None,
     ) -> None:
@@ -149,7 +151,7 @@ class _Run:
                 raise ValueError(f"cannot write to {folder}: {error.strerror}; choose another folder with --out") from None
             if unlocked is not None:
                 held.enter_context(locked(unlocked))
-            write_text(folder / RECIPE, recipe.to_json())
+            write_text(folder / RECIPE, recipe.to_json(name))
         seeds = torch.Generator().manual_seed(recipe.train.seed)
         order, augment, features = (torch.Generator().manual_seed(int(torch.randint(2**40, (), generator=seeds))) for _ in range(3))
         begun = Start(fresh, None) if given is None else self._begun(fresh, given.to(self.device))
@@ -184,8 +186,8 @@ class _Run:
             scores = {name: self._evaluate(loader, candidate) for name, loader in loaders.items() if loader is not None}
             return {key: value for name, score in scores.items() for key, value in prefixed(name, score).items()}
 
-        def taught(step: int, steps: int, error: float) -> None:
-            self.observer.taught(step, steps, error)
+        def taught(steps: int, step: int, error: float) -> None:
+            self.observer.taught(step + 1, steps, error)
             if self.interrupt.asked:
                 raise KeyboardInterrupt
 

@@ -166,7 +166,7 @@ def _tried(
             try:
                 data = read(run.data)
                 run = with_parent(run, data, out, lambda *_: Observer())
-                train(run, folder, resume=True, observer=_Reporting(plan, trial, watch, first=i == 0), data=data)
+                train(run, folder, resume=True, observer=_Reporting(plan, trial, watch, first=i == 0), name=plan.name, data=data)
             except InUseError:  # a worker that was taken for dead and is only slow: it stops at its next epoch, or ends the run
                 time.sleep(WAIT)
             except Stopped:
