@@ -2,10 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
+.DEFAULT_GOAL := help
 
-.PHONY: setup test test-fast lint test-slow bench demo results lab packages test-packages site clean
+.PHONY: help setup test test-fast lint test-slow bench demo results lab packages test-packages site clean
 
-setup: $(STAMP)
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
+
+setup: $(STAMP)  ## the environment, in .venv; every other target does this first
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -15,13 +19,13 @@ $(STAMP): pyproject.toml constraints.txt
 
 QUIET := $(BIN)/python -m tools.quiet  # the lab pauses meanwhile
 
-test: lint
+test: lint  ## what CI runs: ruff, pyright, import-linter and pytest
 	$(QUIET) $(BIN)/pytest -n 2 --dist worksteal
 
 test-fast: setup  ## under a minute: layouts, configurations, the contract of every attention without traces, the command
 	$(BIN)/pytest -n 2 --dist worksteal tests/attention/test_contract.py tests/attention/test_layout.py tests/attention/test_registry.py tests/test_cli.py tests/test_config.py --deselect tests/attention/test_contract.py::test_compiles_in_one_graph --deselect tests/attention/test_contract.py::test_exports_with_a_dynamic_batch
 
-lint: setup
+lint: setup  ## without pytest
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
@@ -56,5 +60,5 @@ test-packages: setup  ## ten minutes: the wheel and the source in a clean enviro
 site: setup  ## the documentation as pages, in .site
 	$(BIN)/mkdocs build --strict
 
-clean:
+clean:  ## remove the environment
 	rm -rf .venv

@@ -22,6 +22,7 @@ from vixformer.backbones.base import CONFIG_FILE, WEIGHTS_FILE
 from vixformer.cli import main
 from vixformer.data.folder import Folder
 from vixformer.experiments.compare import compare
+from vixformer.experiments.search.storage import close_storage, open_storage
 from vixformer.notes import Note
 from vixformer.results.files import read_tensors, write_tensors
 from vixformer.training.loop import train
@@ -120,6 +121,34 @@ def test_a_run_that_cannot_even_begin(jobs: int, disk: Path) -> None:
     ):
         compare({"one": tiny(epochs=1)}, disk, jobs=jobs)
     assert [path.name for path in disk.rglob("*") if path.is_file()] == ["others"]
+
+
+SEARCH = ["--space", "train.seed=0|1|2", "--sampler", "grid", "--study", "s"]
+
+
+def test_a_full_disk_is_not_the_fault_of_a_trial(disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It gave up one trial after the other, for good; now the search ends, and goes on when there is room."""
+    (tmp_path / "recipe.json").write_text(tiny(epochs=1, fraction=0.02).to_json())
+    (disk / "others").write_bytes(b"x" * (free(disk) - 65536))
+    words = ["search", str(tmp_path / "recipe.json"), *SEARCH, "--out", str(disk), "--storage", f"sqlite:///{tmp_path / 'study.db'}"]
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert re.search(rf"cannot write {disk}/.*[Nn]o space left", said)
+    assert "pruned" not in said
+
+
+def test_a_study_whose_file_is_full_is_not_waited_for(disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was taken for a database that is away, for a quarter of an hour."""
+    (tmp_path / "recipe.json").write_text(tiny(epochs=1, fraction=0.02).to_json())
+    place = f"sqlite:///{disk / 'study.db'}"
+    close_storage(open_storage(place, tmp_path / "runs"))
+    (disk / "others").write_bytes(b"x" * free(disk))
+    with pytest.raises(SystemExit) as stopped:
+        main(["search", str(tmp_path / "recipe.json"), *SEARCH, "--out", str(tmp_path / "runs"), "--storage", place])
+    assert stopped.value.code == 2
+    assert "the file of the study cannot be used: database or disk is full; trained runs are in their folders" in capsys.readouterr().err
 
 
 def free(disk: Path) -> int:

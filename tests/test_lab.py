@@ -47,7 +47,7 @@ def test_every_row_has_its_first_seed_before_the_second_of_any() -> None:
     assert found == [(EXACT, 0, 0), (FOURIER, 0, 0), (EXACT, 1, 1), (FOURIER, 1, 1)]
 
 
-def test_trials_come_first_and_choose_the_rate_of_the_rest() -> None:
+def test_trials_come_first_and_choose_the_rate_of_the_rest_beside_their_own() -> None:
     tuned = experiment(tune=3)
     trials = list(jobs(tuned, {}))
     assert all(job.recipe.train.trial for job in trials)
@@ -55,7 +55,12 @@ def test_trials_come_first_and_choose_the_rate_of_the_rest() -> None:
     best = next(job for job in trials if job.name == EXACT and job.recipe.train.lr == 9e-3)
     known = {**recorded(*trials), **recorded(best, top1=60.0)}
     rest = [job for job in jobs(tuned, known) if not job.recipe.train.trial]
-    assert {job.recipe.train.lr for job in rest if job.name == EXACT} == {9e-3}
+    assert [(job.recipe.train.lr, job.recipe.train.seed) for job in rest if job.name == EXACT] == [
+        (9e-3, 0),
+        (9e-3, 1),
+        (3e-3, 0),
+        (3e-3, 1),
+    ]
     assert {job.recipe.train.lr for job in rest if job.name == FOURIER} == {3e-3}
     diverged = {job.id for job in trials if job.recipe.train.lr == 9e-3}
     left = {id: record for id, record in known.items() if id not in diverged}

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,15 @@ import pytest
 import torch
 
 from tools import timings
-from tools.pages import answers, costs, document, figures, lens, tables
+from tools.pages import answers, costs, document, figures, lens, tables, tuned
 from tools.pages.__main__ import INSIDE, pages
 from tools.pages.tables import settings
 from tools.runs import RESULTS, Kept, kept_runs
-from tools.timings import epoch_images, measure_memory, measure_time, ratio_of
+from tools.timings import REPEATS, measure_memory, measure_time, ratio_of
 from vixformer import list_recipes, load_recipe
 from vixformer.documents import DOCUMENTS, Document
 from vixformer.documents.base import Column, is_cost
+from vixformer.documents.reproduce import epoch_images
 from vixformer.measure.latency import paired_ratio
 from vixformer.recipes.lens import SETTINGS
 from vixformer.results.evidence import effect
@@ -94,7 +96,7 @@ def invented(
 @pytest.fixture
 def no_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Nothing was run, timed or measured; what a test adds to `tables.EVERY` and `tables.TIMES` is all there is."""
-    for kept in (tables.EVERY, tables.RUNS, tables.TIMES, tables.MEMORY):
+    for kept in (tables.EVERY, tables.RUNS, tables.TRIALS, tables.TIMES, tables.MEMORY):
         for name in list(kept):
             monkeypatch.delitem(kept, name)
     for cached in (answers.answers, figures.drawings):
@@ -128,6 +130,24 @@ def test_settings_say_how_much_of_the_test_set() -> None:
     assert "2 classes, batches of 128, float32, 1 seed, x, 2 threads" in told
     assert "batches of 128, tested on 2,000 images (20.0 % of the test set), float32" in settings({EXACT: [part]})
     assert "2,000 images (20.0 % of the test set) or 10,000 images (100.0 % of the test set)" in settings({EXACT: [whole], RELU: [part]})
+
+
+def test_tuned_rows_are_compared_at_the_rates_that_trials_chose(no_runs: pytest.MonkeyPatch) -> None:
+    def of(name: str, trials: dict[float, float], tops: dict[float, float]) -> None:
+        no_runs.setitem(tables.TRIALS, name, [tried(name, rate, top1) for rate, top1 in trials.items()])
+        ran(no_runs, name, *(invented(name, top1 + s, s, lr=rate) for rate, top1 in tops.items() for s in range(3)))
+
+    def tried(name: str, rate: float, top1: float) -> Kept:
+        run = invented(name, 0.0, lr=rate)
+        return replace(run, summary={**run.summary, "val_top1": top1})
+
+    of(EXACT, {1e-3: 60.0, 3e-3: 50.0, 3.33e-4: 40.0}, {1e-3: 70.0})
+    of(RELU, {1e-3: 60.0, 3e-3: 65.0, 3.33e-4: 40.0}, {1e-3: 68.0, 3e-3: 75.0})
+    *_, exact, relu = tuned.table([EXACT, RELU], EXACT).splitlines()
+    assert exact == f"| `{EXACT}` | 0.000333, 0.001, 0.003 | 0.001 | 71.00 ± 1.00 |  |  | 71.00 ± 1.00 |  |"
+    assert relu == f"| `{RELU}` | 0.000333, 0.001, 0.003 | 0.003 | 76.00 ± 1.00 | +5.00 ± 0.00 | shown | 69.00 ± 1.00 | -2.00 ± 0.00 |"
+    no_runs.delitem(tables.TRIALS, EXACT)
+    assert tuned.table([EXACT, RELU], EXACT) == ""
 
 
 def test_what_a_recipe_has_changed_since_is_said_and_where(no_runs: pytest.MonkeyPatch) -> None:
@@ -240,7 +260,7 @@ def test_memory_is_beside_exact_attention_with_all_its_weights(tmp_path: Path, n
     except ValueError as error:
         pytest.skip(str(error))
     found = json.loads((tmp_path / "m.json").read_text())
-    assert {name: len(kept["train_mb"]) for name, kept in found.items()} == {"quick/exact": 3, "quick/exact/naive": 3}
+    assert {name: len(kept["train_mb"]) for name, kept in found.items()} == {"quick/exact": REPEATS, "quick/exact/naive": REPEATS}
     no_runs.setitem(tables.MEMORY, EXACT, {"batch": 4, "train_mb": [100.0] * 3})
     no_runs.setitem(tables.MEMORY, f"{EXACT}/naive", {"batch": 4, "train_mb": [400.0] * 3})
     no_runs.setitem(tables.MEMORY, RELU, {"batch": 4, "train_mb": [120.0] * 3})

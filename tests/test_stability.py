@@ -55,7 +55,9 @@ def test_the_section_has_a_row_a_recipe() -> None:
         {**base, "variant": "neither", "seed": 1, "diverged": None, "val_losses": [1.25, 0.75]},
         {**base, "variant": "shift", "seed": 0, "diverged": None, "val_losses": [1.0, 0.5]},
     ]
-    row = section(found).splitlines()[-1]
+    row, *others = section(found).splitlines()[-len(NAMES) :]
+    empty = " | ".join(["not run"] * len(VARIANTS))
+    assert others == [f"| `cifar-kernels/{name}` | one | {empty} |" for name in NAMES[1:]]
     lost = "diverges in epoch 4 (1 of 2), 0.750"
     assert row == f"| `cifar-kernels/gelu-1` | one | {lost} | {lost} | not run | not run | 0.500 |"
     assert "\n\n1 of the 3 runs diverged." in section(found)

@@ -56,16 +56,31 @@ def kept_sets() -> dict[str, list[list[Kept]]]:
     these the ones with the largest budget and the most runs. Learning-rate trials are left out."""
     found: dict[str, dict[str, list[Kept]]] = {}
     for run in recorded_runs(RECORDS):
-        assert run.name is not None and run.summary is not None  # noqa: PT018  # as records are
-        if run.recipe.train.trial:
-            continue
-        recipe = run.recipe.to_dict()
-        kept = Kept(recipe, run.summary, run.history(), tuple(sorted(changed(recipe, run.name).keys() - CUT)))
-        found.setdefault(run.name, {}).setdefault(alike(run) + run.summary.get("data_digest", ""), []).append(kept)
+        if not run.recipe.train.trial:
+            found.setdefault(run.name or "", {}).setdefault(alike(run) + _summary(run).get("data_digest", ""), []).append(_kept(run))
     return {
         name: sorted(sets.values(), key=lambda runs: (len(runs[0].differs), -runs[0].budget, -len(runs)))
         for name, sets in found.items()
     }  # fmt: skip
+
+
+def kept_trials() -> dict[str, list[Kept]]:
+    """By recipe, the learning-rate trials."""
+    found: dict[str, list[Kept]] = {}
+    for run in recorded_runs(RECORDS):
+        if run.recipe.train.trial:
+            found.setdefault(run.name or "", []).append(_kept(run))
+    return found
+
+
+def _kept(run: Run) -> Kept:
+    recipe = run.recipe.to_dict()
+    return Kept(recipe, _summary(run), run.history(), tuple(sorted(changed(recipe, run.name or "").keys() - CUT)))
+
+
+def _summary(run: Run) -> dict[str, Any]:
+    assert run.summary is not None, "records are of finished runs"
+    return run.summary
 
 
 CUT = {"train.epochs", "train.batch_size", "train.precision", "train.track_test", "train.measure"}

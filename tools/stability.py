@@ -131,7 +131,8 @@ def section(found: Sequence[Mapping[str, Any]]) -> str:
         f"precision of the document PyTorch multiplies features in float16, which ends at 65,504. {said}.",
         "| recipe | tokens | " + " | ".join(VARIANTS) + " |\n|---|---" + "|--:" * len(VARIANTS) + "|",
     ]
-    for tokens, name in sorted({(o["tokens"], o["recipe"]) for o in found}, key=lambda key: (key[0] != "one", NAMES.index(key[1]))):
+    have = {(o["tokens"], o["recipe"]) for o in found} | {("one", name) for name in NAMES}
+    for tokens, name in sorted(have, key=lambda key: (key[0] != "one", NAMES.index(key[1]))):
         rows = {title: [o for o in found if (o["tokens"], o["recipe"], o["variant"]) == (tokens, name, title)] for title in VARIANTS}
         printed = load_recipe(f"cifar-kernels/{name}")
         if variant(printed, "as printed") == variant(printed, "neither"):

@@ -19,7 +19,7 @@ from benchmarks.page import alone
 from tools.runs import RESULTS, TIMINGS
 from vixformer.attention.layout import is_exact
 from vixformer.config import Recipe
-from vixformer.data.base import DataSet
+from vixformer.documents.reproduce import epoch_images
 from vixformer.measure.latency import Ratio, paired_ratio, rounds, summarised
 from vixformer.measure.machine import machine
 from vixformer.measure.memory import Job, peak_memory
@@ -32,7 +32,7 @@ from vixformer.writing import write_json
 MEMORY = RESULTS / "memory"
 NAIVE = "/naive"
 """After the name of a recipe with exact attention: the same with all attention weights in memory."""
-REPEATS = 3
+REPEATS = 5
 MEBI = 2**20
 Kept = dict[str, dict[str, Any]]
 
@@ -80,14 +80,8 @@ def measure_time(recipes: Mapping[str, Recipe], path: Path, batch: int | None, c
     write_json(path, facts)
 
 
-def epoch_images(recipe: Recipe) -> int:
-    """Images of an epoch as a document has it: the training part of a fold, or all training images."""
-    images = DataSet.member(recipe.data.name.partition(":")[0]).counts["train"]
-    return images if recipe.data.folds is None else images - images // recipe.data.folds
-
-
 def measure_memory(recipes: Mapping[str, Recipe], path: Path, batch: int | None, device: str) -> None:
-    """Peaks of a training step, three times each."""
+    """Peaks of a training step, `REPEATS` times each."""
     jobs: dict[str, Job] = {}
     for name, recipe in recipes.items():
         config: Any = recipe.build(load_parts(recipe, torch.device("cpu")).test.images).config

@@ -229,7 +229,7 @@ def recipe_from_dict(values: Any, where: str) -> Recipe:
 
 
 def read_recipe(path: str | Path) -> Recipe:
-    """A recipe from a JSON file."""
+    """A recipe from a JSON file, which every error names."""
     return read_named_recipe(path)[1]
 
 
@@ -239,4 +239,7 @@ def read_named_recipe(path: str | Path) -> tuple[str | None, Recipe]:
     name = values.pop("name", None) if isinstance(values, dict) else None
     if not isinstance(name, str | None):
         raise ValueError(f"{path} is no recipe: name should be a string, not {name!r:.60}")
-    return name, recipe_from_dict(values, str(path))
+    try:
+        return name, recipe_from_dict(values, str(path))
+    except ValueError as error:
+        raise ValueError(f"{'' if str(path) in str(error) else f'{path}: '}{error}") from None

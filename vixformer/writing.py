@@ -33,7 +33,7 @@ def whole(path: Path) -> Iterator[Path]:
     try:
         part.open("x").close()
     except OSError as error:
-        raise _cannot(path, error) from None
+        raise cannot_write(path, error) from None
     mode = part.stat().st_mode
     try:
         yield part
@@ -44,13 +44,17 @@ def whole(path: Path) -> Iterator[Path]:
     except BaseException as error:
         part.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise _cannot(path, error) from None
+            raise cannot_write(path, error) from None
         raise
 
 
-def _cannot(path: Path, error: OSError) -> ValueError:
+class CannotWriteError(ValueError):
+    """The disk is full, for example."""
+
+
+def cannot_write(path: Path, error: Exception) -> CannotWriteError:
     kept = "; the previous one is kept" if path.exists() else ""
-    return ValueError(f"cannot write {path}: {error.strerror or error}{kept}")
+    return CannotWriteError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}{kept}")
 
 
 def write_bytes(path: Path, data: bytes) -> None:

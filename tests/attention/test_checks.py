@@ -35,6 +35,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], str]] = {
     "a grid of more places": ((good, good, good, None, (30, 30)), "a grid of 30 x 30 has more places than the 20 tokens given"),
     "a grid without rows": ((good, good, good, None, (0, 5)), "both at least 1, not"),
     "a grid of one side": ((good, good, good, None, (5,)), "both at least 1, not"),
+    "a grid of fractions": ((good, good, good, None, (4.0, 5.0)), r"whole numbers, both at least 1, not \(4.0, 5.0\)"),
     "more heads": ((heads(h=3),) * 3, SIZES + r"\(2, 3, 20, 16\)"),
     "more heads in q": ((heads(h=3), good, good), SIZES),
     "fewer heads": ((heads(h=1),) * 3, SIZES),
@@ -92,7 +93,7 @@ def test_mixers_refuse_wrong_sizes(word: str, way: str) -> None:
 def test_a_rotation_of_another_size_is_refused(shape: tuple[int, ...], proj: str, way: str) -> None:
     attention = create_attention("softmax", dim=32, num_heads=2, proj=proj)
     wrong, right = torch.randn(shape), torch.randn(20, 8)
-    for rotation in ((wrong, wrong), (right, wrong), (wrong, right), torch.stack([right, right]), (right,)):
+    for rotation in ((wrong, wrong), (right, wrong), (wrong, right), torch.stack([right, right]), (right,), (1.0, 2.0), 5):
         with pytest.raises(ValueError, match=r"cosines and sines of 20 tokens.* two tensors \(20, 8\), not"):
             attention(torch.randn(2, 20, 32), rotation=rotation)
 

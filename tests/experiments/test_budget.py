@@ -14,8 +14,9 @@ from tests.support.counting import counted
 from vixformer import load_recipe
 from vixformer.cli import main
 from vixformer.config import GIVEN, Recipe, recipe_from_dict
+from vixformer.experiments import budget as budgeting
 from vixformer.experiments import compare as comparing
-from vixformer.experiments.budget import AROUND, FEWEST, LEAST_EPOCHS, SMALLEST, Cut, Probe, Prober, cut
+from vixformer.experiments.budget import AROUND, FEWEST, LEAST_EPOCHS, SMALLEST, STEPS, Cut, Probe, Prober, cut
 from vixformer.experiments.lanes import Lanes
 from vixformer.results.runs import list_runs
 from vixformer.terminal import comparison
@@ -196,3 +197,20 @@ def test_the_seed_that_most_models_have() -> None:
     assert (shown, left) == ({"one": [b], "two": [c]}, ["one, seed 0"])
     shown, left = comparing._shared({"one": {(0, 0): a}, "two": {(0, 1): c}})
     assert (shown, left) == ({"one": [a]}, ["two, seed 0, fold 2"])
+
+
+def test_one_long_step_is_enough_of_a_probe_that_has_no_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of a minute took five minutes of a budget of three."""
+    now = 0.0
+    monkeypatch.setattr(budgeting.time, "perf_counter", lambda: now)
+
+    def taken(seconds: float, each: float) -> int:
+        nonlocal now
+        count = 0
+        for _ in budgeting._until(iter(range(STEPS)), seconds):
+            now, count = now + each, count + 1
+        return count
+
+    assert taken(0.1, 60.0) == 1
+    assert taken(0.1, 0.2) == 2  # the first one finds memory cold
+    assert taken(1e3, 60.0) == STEPS

@@ -158,6 +158,26 @@ def test_children_of_a_killed_command_end_at_once(tmp_path: Path) -> None:
     assert not [child for child in children if Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
+def test_a_measurement_ends_with_whoever_asked_for_it(tmp_path: Path) -> None:
+    """In the middle of a model: a killed command left it computing."""
+    began = tmp_path / "began"
+    (tmp_path / "slow.py").write_text(f"import pathlib, time\npathlib.Path({str(began)!r}).touch()\ntime.sleep(600)\n")
+    foreign = {"path": [*sys.path, str(tmp_path)], "modules": {"slow": None}, "script": []}
+    command = [sys.executable, "-m", "vixformer.measure.memory"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, text=True) as process:
+        assert process.stdin is not None and process.stderr is not None  # noqa: PT018
+        process.stdin.write(json.dumps({"job": {"model": {}, "batch": 1}, "foreign": foreign}) + "\n")
+        process.stdin.flush()
+        while not began.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.stdin.close()
+        closed = time.monotonic()
+        assert process.stderr.read() == ""  # it and its child have ended, without a traceback
+    assert time.monotonic() - closed < 60
+
+
 def test_jobs_is_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit):

@@ -22,6 +22,7 @@ from vixformer.data.mini import FashionMini
 from vixformer.data.preprocess import Preprocessing
 from vixformer.export.check import export
 from vixformer.export.formats import WRITERS, onnx_session
+from vixformer.measure import load
 from vixformer.measure.overview import every_attention
 from vixformer.report.pictures import image_of
 from vixformer.results.predictor import Predictor
@@ -56,6 +57,16 @@ def test_mechanisms_become_onnx(tmp_path: Path) -> None:
     """All of them with all backbones: `make test-slow`."""
     model = vix.create_model("vit", attention="nystrom(landmarks=4) + fourier", **SMALL)
     assert max(differences(model, FORMS, tmp_path).values()) <= 1e-4
+
+
+def test_times_beside_other_work_are_said_to_be_unreliable(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("waited", "now"):
+        monkeypatch.setattr(load, name, lambda *_: load.Load(1.9, 2, 9.7))
+    monkeypatch.setattr(load.Sample, "since", lambda _: load.Load(1.9, 2, 9.7))
+    main(["export", str(next(runs.glob("mixed-seed0*"))), "--format", "onnx", "--out", str(tmp_path)])
+    assert "ther work is running (load 9.7 on 2 cores, 1.9 of 2 busy with it): these times are not reliable" in capsys.readouterr().out
 
 
 def test_resizing_goes_with_the_model(tmp_path: Path) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gzip
 import json
+import sqlite3
 import struct
+import tempfile
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -114,3 +118,30 @@ def safetensors_of(good: bytes, random: Random) -> bytes:
 
 def gzip_of(good: bytes, random: Random) -> bytes:
     return gzip.compress(bytes_of(gzip.decompress(good), random), 1)
+
+
+def sqlite_of(good: bytes, random: Random) -> bytes:
+    """A cell of its tables, or several, say something else."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.db"
+        path.write_bytes(good)
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            for _ in range(random.choice((1, 1, 2, 5))):
+                tables = [name for (name,) in database.execute("select name from sqlite_master where type = 'table'")]
+                table, row = random.choice([(name, row) for name in tables for (row,) in database.execute(f"select rowid from {name}")])
+                column = random.choice([about[1] for about in database.execute(f"pragma table_info({table})")])
+                ((value,),) = database.execute(f"select {column} from {table} where rowid = ?", (row,))
+                with contextlib.suppress(sqlite3.IntegrityError):
+                    database.execute(f"update {table} set {column} = ? where rowid = ?", (_cell(value, random), row))
+            database.commit()
+        return path.read_bytes()
+
+
+def _cell(value: Any, random: Random) -> Any:
+    try:
+        inside = isinstance(json.loads(value), dict | list)
+    except (TypeError, ValueError):
+        inside = False
+    if inside and random.random() < 0.7:
+        return json_of(value.encode(), random).decode("utf-8", "replace")
+    return random.choice((None, -1, 0, 2**62, 1e308, "", "x", b"\xff", random.choice(ODD)))

@@ -30,11 +30,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from optuna.trial import create_trial
 from PIL import Image
 
 from tests.data.test_pictures import encoded
 from tests.data.test_readers import Evil, write_cifar, write_mnist
-from tests.fuzz.damage import bytes_of, gzip_of, json_of, lines_of, safetensors_of
+from tests.fuzz.damage import bytes_of, gzip_of, json_of, lines_of, safetensors_of, sqlite_of
 from tests.support.runs import recorded, write_run
 from tests.training.test_loop import tiny
 from vixformer.commands import convert
@@ -45,13 +46,16 @@ from vixformer.conversion.distill import distill, part_of_lesson, seconds_of
 from vixformer.conversion.swap import convert as convert_model
 from vixformer.data.cifar import CIFAR10
 from vixformer.data.download import _unpack  # pyright: ignore[reportPrivateUsage]
-from vixformer.data.folder import Folder
+from vixformer.data.folder import Folder, TinyImageNet
 from vixformer.data.mini import FashionMini
 from vixformer.data.mnist import MNIST
 from vixformer.data.picture import open_picture
 from vixformer.data.preprocess import Preprocessing
 from vixformer.experiments import compare
+from vixformer.experiments.search import study as studies
+from vixformer.experiments.search.plan import Plan
 from vixformer.experiments.search.space import read_space
+from vixformer.experiments.search.storage import close_storage, open_storage
 from vixformer.export.card import card
 from vixformer.measure.latency import Ratio
 from vixformer.notes import Note
@@ -242,6 +246,34 @@ def _search(folder: Path) -> None:
         list(islice(space.grid(2), 20))
 
 
+def _study(folder: Path, where: str | None = None) -> None:
+    store = open_storage(where, folder)
+    study = studies.opened(_plan(), store)
+    distributions = studies._distributions(_plan())  # pyright: ignore[reportPrivateUsage]
+    for value in (1e-3, 2e-3):
+        attributes = {"attention": "softmax", "folders": ["a"]}
+        study.add_trial(create_trial(params={"train.lr": value}, distributions=distributions, value=value, user_attrs=attributes))
+    close_storage(store)
+
+
+def _journal(folder: Path) -> str:
+    return f"journal:{folder / 'study.log'}"
+
+
+def _plan() -> Plan:
+    return Plan(name="study", recipe=tiny(), space=read_space("train.lr=1e-4..1e-2:log"), trials=2, sampler="random", pruner="none")
+
+
+def _join(folder: Path, where: str | None = None) -> None:
+    store = open_storage(where, folder)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(studies, "OPENING", 0.1)  # nobody is filling it
+            studies.found(studies.opened(_plan(), store), _plan())
+    finally:
+        close_storage(store)
+
+
 def _benches(folder: Path) -> None:
     machine = {"device": "cpu", "processor": "x", "threads": 1, "torch": "2"}
     row = {"attention": "softmax", "batch": 8, "time": {"min": 1.0, "median": 1.1, "sd": 0.1, "count": 9}}
@@ -350,6 +382,23 @@ def _folder(folder: Path) -> None:
         source.read("train")
 
 
+def _tiny_imagenet(folder: Path) -> None:
+    home = folder / "tiny-imagenet-200"
+    picture = encoded(Image.new("RGB", (64, 64), "red"), "JPEG")
+    for place in ("train/n01/images", "train/n02/images", "val/images"):
+        (home / place).mkdir(parents=True)
+        (home / place / "a.JPEG").write_bytes(picture)
+    (home / "wnids.txt").write_text("n01\nn02\n")
+    (home / "words.txt").write_text("n01\tfish, one\nn02\tbird\n")
+    (home / "val" / "val_annotations.txt").write_text("a.JPEG\tn02\t0\t0\t1\t1\n")
+
+
+def _read_tiny_imagenet(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        _both(TinyImageNet(folder))
+
+
 def _both(source: Any) -> None:
     """One part with a fault does not keep the other from being tried."""
     with contextlib.suppress(ValueError):
@@ -407,11 +456,14 @@ KINDS = {
     "choice.json": Kind(_choices, _choose, {"choice.json": JSON}),
     "budgets.json": Kind(_budgets, _spend, {"budgets.json": JSON}),
     "search space": Kind(_spaces, _search, {"space.json": JSON}),
+    "study.db": Kind(_study, _join, {"study.db": (sqlite_of, sqlite_of, bytes_of)}),
+    "journal of a study": Kind(lambda f: _study(f, _journal(f)), lambda f: _join(f, _journal(f)), {"study.log": (lines_of, bytes_of)}),
     "bench JSON": Kind(_benches, _plot, {"*.json": JSON}),
     "served folder": Kind(
         _runs, _serve, {"*.json*": (bytes_of,), "[rs]*.json": JSON, "best/*.json": JSON, "best/*.safetensors": TENSORS}, together=True
     ),
     "image folder": Kind(_images, _folder, {"t*/*/*": RAW}),
+    "Tiny ImageNet": Kind(_tiny_imagenet, _read_tiny_imagenet, {"*/*.txt": RAW, "*/val/*.txt": RAW}),
     "MNIST": Kind(_packed, lambda f: _both(MNIST(f)), {"MNIST/raw/*": (gzip_of, bytes_of)}),
     "CIFAR binary": Kind(_binary, lambda f: _both(CIFAR10(f)), {"*/*.bin": RAW}),
     "CIFAR pickle": Kind(_pickles, _harmless, {"*/*_batch*": RAW}),

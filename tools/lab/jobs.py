@@ -87,16 +87,25 @@ class Job:
 
 
 def jobs(experiment: Experiment, known: Mapping[str, Record], failed: Collection[str] = ()) -> Iterator[Job]:
-    """Every row's first seed comes before the second of any, so that the experiment can be read at any moment. Seeds vary the start, the
-    split and the order. Of a tuned experiment that lacks trials, these come first, and the rest follows when they are there."""
+    """Of a tuned experiment the trials first; the rest follows when they are there: every row at the rate they chose, and at its own rate
+    where that is another."""
     recipes = experiment.recipes()
     if experiment.tune:
         tried = {name: list(_trials(name, recipe, experiment.tune)) for name, recipe in recipes.items()}
         yield from (job for some in zip(*tried.values(), strict=True) for job in some)
         if not all(job.id in known or job.id in failed for some in tried.values() for job in some):
             return
-        recipes = {name: replace(recipe, train=replace(recipe.train, lr=_best(tried[name], known))) for name, recipe in recipes.items()}
-    for seed in range(experiment.seeds):
+        best = {name: _best(some, known) for name, some in tried.items()}
+        tuned = {name: replace(recipe, train=replace(recipe.train, lr=best[name])) for name, recipe in recipes.items()}
+        yield from _seeds(tuned, experiment.seeds)
+        recipes = {name: recipe for name, recipe in recipes.items() if recipe.train.lr != best[name]}
+    yield from _seeds(recipes, experiment.seeds)
+
+
+def _seeds(recipes: Mapping[str, Recipe], count: int) -> Iterator[Job]:
+    """Every row's first seed comes before the second of any, so that an experiment can be read at any moment. Seeds vary the start, the
+    split and the order."""
+    for seed in range(count):
         made: dict[str, Job] = {}
         for name in sorted(recipes, key=lambda name: recipes[name].train.weights is not None):  # parents first
             parent = made.get(recipes[name].train.weights or "")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.page import put
-from tools.pages import cifar_kernels, claims, convert, coverage, fast_attention, figures, hybrid, lens, linear_tests, xformers
+from tools.pages import cifar_kernels, claims, convert, coverage, fast_attention, figures, hybrid, lens, linear_tests, photos, xformers
 from tools.runs import RESULTS
 from vixformer.documents import DOCUMENTS
 
@@ -19,6 +19,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "xformers": xformers.page,
     "convert": convert.page,
     "lens": lens.page,
+    "photos": photos.page,
     "claims": claims.page,
     "coverage": coverage.page,
 }

@@ -18,10 +18,11 @@ from altair.utils.schemapi import debug_mode
 from tools.pages.blocks import Block, blocks
 from tools.pages.tables import MEMORY, RUNS, TIMES
 from tools.runs import RESULTS, Kept
-from tools.timings import NAIVE, epoch_images
+from tools.timings import NAIVE
 from vixformer import load_recipe
 from vixformer.config import recipe_from_dict
 from vixformer.documents.base import Document, Exhibit
+from vixformer.documents.reproduce import epoch_images
 from vixformer.report.figures.base import FIGURES, Figure, complete, file_name
 from vixformer.report.figures.measured import histogram, memory_bars
 from vixformer.report.pictures import attention, pictures_of_data

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable
 from pathlib import Path
 
+from tools.pages import tuned
 from tools.pages.tables import RUNS, TIMES, Cell, Column, count, ours, ratio, settings, table
 from tools.runs import ELSEWHERE, RESULTS
 from tools.timings import kept_timings
@@ -89,7 +90,14 @@ def page() -> str:
         hours = seeds * len(setting.names) * each / 2 / 3600  # rows that are not run yet count as the mean of those that are
         command = f"`vix compare 'lens/{where}/*' --seeds {seeds} --against {base}{ours_here[0]} --jobs 2`"
         parts += [f"{command}, about {hours:.1f} hours by the fastest run of each row."]
+    parts += ["## With equal tuning", *_tuned()]
     return "\n\n".join([*parts, "## The record, epoch by epoch", _epochs_of_the_record()])
+
+
+def _tuned() -> list[str]:
+    base = "lens/cifar10/"
+    found = tuned.table([base + name for name in SETTINGS["cifar10"].names], f"{base}exact")
+    return [tuned.PROTOCOL, found] if found else ["Not run yet: `python -m tools.lab run --only lens-tuned`."]
 
 
 def overview() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tools.runs import Kept, changed, kept_sets
+from tools.runs import Kept, changed, kept_sets, kept_trials
 from tools.timings import kept_memory, kept_timings, ratio_of
 from vixformer import load_recipe
 from vixformer.documents import DOCUMENTS
@@ -16,6 +16,7 @@ _SETS = kept_sets()
 EVERY = {name: [run for runs in sets for run in runs] for name, sets in _SETS.items()}
 """Runs of all budgets and versions of a recipe; who compares them has to keep these apart."""
 RUNS = {name: sets[0] for name, sets in _SETS.items()}
+TRIALS = kept_trials()
 TIMES = kept_timings()
 MEMORY = kept_memory()
 REPORTED = {name: row for document in DOCUMENTS.values() for name, row in document.printed.items()}

@@ -51,8 +51,9 @@ def check_heads(core: Core, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
 
 def check_rotation(rotation: Rotation, n: int, width: int) -> None:
     """For rotary positions of N tokens: cosines and sines (N, K / 2)."""
-    if not isinstance(rotation, tuple | list) or len(rotation) != 2 or width % 2 or any(t.shape != (n, width // 2) for t in rotation):
-        got = ", ".join(str(tuple(t.shape)) for t in rotation)
+    pair = rotation if isinstance(rotation, tuple | list) else (rotation,)
+    if len(pair) != 2 or width % 2 or any(not isinstance(t, Tensor) or t.shape != (n, width // 2) for t in pair):
+        got = ", ".join(str(tuple(t.shape)) if isinstance(t, Tensor) else repr(t) for t in pair)
         raise ValueError(
             f"rotation must be the cosines and sines of {n} tokens, one for each pair of the {width} channels of a head: "
             f"two tensors ({n}, {width // 2}), not {got}"
@@ -69,7 +70,7 @@ def _check_mask(mask: Tensor | None, batch: int, n: int) -> None:
 def _check_grid(grid: Grid | None, n: int) -> None:
     if grid is None:
         return
-    if len(grid) != 2 or min(grid) < 1:
-        raise ValueError(f"a grid is (height, width), both at least 1, not {grid}")
+    if len(grid) != 2 or any(isinstance(side, float) or side < 1 for side in grid):
+        raise ValueError(f"a grid is (height, width), whole numbers, both at least 1, not {grid}")
     if grid[0] * grid[1] > n:
         raise ValueError(f"a grid of {grid[0]} x {grid[1]} has more places than the {n} tokens given")

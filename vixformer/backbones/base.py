@@ -24,7 +24,7 @@ from vixformer.blocks.pooling import Pooling
 from vixformer.jsonfile import read_json
 from vixformer.registry import Configured, Named, checked, is_foreign, stated
 from vixformer.room import MOST_PIXELS, Room, memory
-from vixformer.writing import whole
+from vixformer.writing import cannot_write, whole
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Sizes = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
@@ -185,7 +185,7 @@ class Backbone(nn.Module, Configured, family="model"):
                 config.write_text(json.dumps({"model": self.name, **values}, indent=2) + "\n")
                 save_model(self, str(weights))
         except SafetensorError as error:
-            raise ValueError(f"cannot write {folder / WEIGHTS_FILE}: {error}") from None
+            raise cannot_write(folder / WEIGHTS_FILE, error) from None
 
 
 def mechanism_of(module: Attention | Mixing) -> Any:

@@ -43,6 +43,7 @@ def export(args: Sequence[str]) -> None:
         raise ValueError('which model? write "vix export runs/RUN --format onnx"')
     from vixformer.export.check import export as exported
     from vixformer.export.formats import WRITERS
+    from vixformer.measure.load import watched
     from vixformer.results.groups import counted
     from vixformer.results.predictor import Predictor
 
@@ -56,7 +57,8 @@ def export(args: Sequence[str]) -> None:
         images, where = _images(words[0], options.data)
         _check(predictor, images, where)
         problems: list[str] = []
-        found = exported(predictor, forms, out, images, dynamic, options.batch, TESTED, problems.append)
+        with watched() as timing:
+            found = exported(predictor, forms, out, images, dynamic, options.batch, TESTED, problems.append)
     if not found:
         raise ValueError("; ".join(problems))
     rows = [
@@ -71,6 +73,7 @@ def export(args: Sequence[str]) -> None:
     size = "any batch" if dynamic else f"batches of {options.batch}"
     say(f"For {size}; input `pixels`, 0 to 255, as stored. Compared on {pictures}.")
     say(f"Times are of {counted(options.batch, 'image')}, the least of several, in turn; top-1 is of {counted(found[0].tested, 'image')}.")
+    say(timing.told())
     whole = {e.form: e.top1 for e in found}
     if (small := whole.get("int8")) is not None and (before := whole["eager"]) is not None and before - small > MOST_LOST:
         say(f"Eight bits cost {before - small:.2f} points here: look whether that is worth it.")

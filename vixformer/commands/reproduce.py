@@ -82,7 +82,10 @@ def _run(document: Document, exhibit: Exhibit, options: Options, args: list[str]
     from vixformer.recipes import load_recipe
     from vixformer.writing import write_text
 
-    recipes = {name: load_recipe(name) for name in exhibit.recipes()}
+    first = sorted(
+        exhibit.recipes(), key=lambda name: name != exhibit.base
+    )  # without it a short budget would leave nothing to compare with
+    recipes = {name: load_recipe(name) for name in first}
     with Watch(exhibit.name, None, f"vix reproduce {' '.join(args)}") as watch:
         observer = watch.next if options.jobs == 1 else watch.side_by_side(len(recipes) * options.seeds)
         found = compare(
@@ -114,7 +117,7 @@ def _table(exhibit: Exhibit, rows: Sequence[Any]) -> tuple[list[str], list[list[
     ours = {c.printed for c in shown if any(row.ours.get(c.printed) for row in rows)}
     columns = ["recipe"]
     for c in shown:
-        columns += [f"{c.title}, printed", *([f"{c.title}, here"] if c.printed in ours else [])]
+        columns += [f"{c.title}, printed", *([f"{c.here or c.title}, here"] if c.printed in ours else [])]
     columns += ["test top-1 % here", "difference"]
     cells = []
     for row in rows:
@@ -126,16 +129,25 @@ def _table(exhibit: Exhibit, rows: Sequence[Any]) -> tuple[list[str], list[list[
 
 
 def _notes(exhibit: Exhibit, found: Comparison) -> list[str]:
+    from vixformer.experiments.compare import TIMED_BATCH
     from vixformer.results.groups import counted
 
     notes = ["Test top-1 here is measured at the epoch chosen on validation; printed accuracies are as the document defines them."]
     if exhibit.base is not None:
         notes.append(f"The difference is to {exhibit.base}, with its 95 % interval: paired by seed where runs share seeds.")
+    notes.append(
+        "Times here are of this machine: seconds of an epoch are extrapolated to all of its training images, and inference was timed in "
+        f"turn, in batches of {TIMED_BATCH}."
+    )
     if found.cut is not None:
         share = "all" if found.cut.fraction == 1 else f"{found.cut.fraction:.1%}"
         notes.append(f"The budget gave every row {counted(found.cut.epochs, 'epoch')} on {share} of the training images.")
     if found.not_run:
         notes.append(f"Not run: {'; '.join(found.not_run)}.")
+    if found.enough is not None:
+        notes.append(f"The same command with --budget {found.enough / 60:.0f}m does the rest.")
+    if found.timing is not None and (told := found.timing.told()):
+        notes.append(told)
     return notes
 
 

@@ -31,6 +31,8 @@ class Column:
     ours: str | None
     """A field of a run's summary, or of what `python -m tools.runs time` writes; None where nothing compares."""
     digits: int = 2
+    here: str = ""
+    """The title of ours, where it is in another unit."""
 
 
 @dataclass(frozen=True)

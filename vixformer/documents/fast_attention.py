@@ -12,7 +12,7 @@ COLUMNS = (
     Column("inference_seconds", "inference s", "inference_ms"),
     Column("max_top1", "max test top-1", "test_max_top1"),
     Column("final_top1", "last test top-1", "test_last_top1"),
-    Column("resource", "memory, ViT = 100", "peak_train_mb"),
+    Column("resource", "memory, ViT = 100", "peak_train_mb", here="peak MiB"),
 )
 
 
@@ -271,8 +271,8 @@ NAMES = (
         Named(
             "memory, ViT = 100",
             "section 4.3",
-            ("command vix bench", "page ../speed.md"),
-            "Of a GPU there, with the scores of exact attention in memory; bytes kept for backward here, where exact attention is fused",
+            ("tool runs", "word softmax(naive=true)", "page fast-attention.md"),
+            "Of a GPU there; here the peak of a training step on a CPU, beside exact attention that keeps its scores (`naive=true`)",
         ),
     ),
     *named(

@@ -206,6 +206,13 @@ NAMES = (
             "CIFAR-10 at 72 x 72", "section 3.2", ("option data.resize",), "In torch alone: its Keras printout has 25 patches of 32 x 32"
         ),
         Named("normalization by 0.5", "section 3.2.1", ("option data.mean", "option data.std")),
+        Named(
+            "`sequential` in front of the patches, with 7 parameters (Keras)",
+            "section 3.3",
+            ("option data.mean", "option data.std"),
+            "Three means, three variances and a counter: a normalization. Whether it also flips, turns or zooms images is not printed: "
+            "here it does not",
+        ),
         Named("shuffled batches", "section 3.2.1", ("option train.seed",)),
         Named("validation accuracy", "section 4", ("option data.val_fraction",), "A part of the training images; it does not say which"),
     ),

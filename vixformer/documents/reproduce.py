@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -13,17 +13,17 @@ import torch.nn.functional as F
 
 from vixformer.config import Data, Recipe
 from vixformer.data.base import DataSet, Images
-from vixformer.documents.base import Document, Exhibit
+from vixformer.documents.base import Column, Document, Exhibit
 from vixformer.documents.verdicts import Found, verdicts
-from vixformer.experiments.compare import Comparison, Row
+from vixformer.experiments.compare import TIMED_BATCH, Comparison, Row
 from vixformer.measure.cost import multiply_adds
 from vixformer.recipes import load_recipe
 from vixformer.results.evidence import Effect, effect
-from vixformer.results.runs import column, read_run
+from vixformer.results.runs import Run, read_run, spread
 from vixformer.training.optim import make_optimizer
 
-PROBED_TOKENS = 4_096
-"""In a batch that is timed."""
+PROBED = 4 * 10**9
+"""Multiply-adds of a forward pass that is timed, so that all kinds take about a minute."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,24 @@ def beside(document: Document, exhibit: Exhibit, found: Comparison) -> list[Besi
 
 
 def _ours(exhibit: Exhibit, row: Row) -> dict[str, str]:
-    summaries = [read_run(folder).summary or {} for folder in row.folders]
-    found = {c.printed: column(summaries, c.ours) for c in exhibit.columns if c.ours is not None}
-    return {name: str(spread) for name, spread in found.items() if spread is not None}
+    runs = [read_run(folder) for folder in row.folders]
+    found = {c.printed: _values(c, row, runs) for c in exhibit.columns if c.ours is not None}
+    return {name: str(spread(values)) for name, values in found.items() if values}
+
+
+def _values(c: Column, row: Row, runs: Sequence[Run]) -> list[float]:
+    """Of every run, in the unit of the document where it can be: a budget trains on a part of the images, which makes an epoch shorter."""
+    summaries = [run.summary or {} for run in runs]
+    match c.ours:
+        case "seconds_an_epoch":
+            return [s["seconds_an_epoch"] * epoch_images(run.recipe) / s["train_images"] for run, s in zip(runs, summaries, strict=True)]
+        case "inference_ms":  # in turn, not beside other work
+            whole = _counts(runs[0].recipe.data)["test"] / TIMED_BATCH / 1e3 if "seconds" in c.printed else 1.0
+            return [row.inference.median * whole]
+        case "train_top1":
+            return [history[-1]["train_top1"] for run in runs if (history := run.history())]
+        case field:
+            return [s[field] for s in summaries if field is not None and s.get(field) is not None]
 
 
 def _images(row: Row) -> int:
@@ -74,16 +89,21 @@ def judged(document: Document, found: Comparison) -> list[Found]:
 
 
 def hours(names: Iterable[str], tell: Callable[[str], None] = lambda _: None) -> float:
-    """What these recipes would take on this machine at their own length: a step of one recipe of each kind is timed, and others are scaled
-    by their multiply-adds."""
+    """What these recipes would take on this machine at their own length: a step of one recipe of each kind is timed, and the others' are
+    scaled by their multiply-adds."""
     return sum(_seconds(load_recipe(name), tell) for name in names) / 3600
 
 
+def epoch_images(recipe: Recipe) -> int:
+    """Images of an epoch as a document has it: the training part of a fold, or all training images."""
+    images = _counts(recipe.data)["train"]
+    return images if recipe.data.folds is None else images - images // recipe.data.folds
+
+
 def _seconds(recipe: Recipe, tell: Callable[[str], None]) -> float:
-    images = _blank(recipe.data)
-    part = recipe.data.fraction * (1 - recipe.data.val_fraction)
-    shown = recipe.train.epochs * images * part
-    return shown * forward_macs(recipe) / _rate(_kind(recipe), tell)
+    images = recipe.data.fraction * epoch_images(recipe)
+    speed, update = _speed(_kind(recipe), tell)
+    return recipe.train.epochs * images * (forward_macs(recipe) / speed + update / recipe.train.batch_size)
 
 
 def _kind(recipe: Recipe) -> Recipe:
@@ -92,9 +112,9 @@ def _kind(recipe: Recipe) -> Recipe:
     return Recipe(data=Data(name=recipe.data.name, resize=recipe.data.resize), model=replace(attention, attention="softmax"))
 
 
-def _blank(data: Data) -> int:
-    """Training images of the whole set, whether it is here or not."""
-    return DataSet.member(data.name.partition(":")[0]).counts["train"]
+def _counts(data: Data) -> Mapping[str, int]:
+    """Of the whole set, whether it is here or not."""
+    return DataSet.member(data.name.partition(":")[0]).counts
 
 
 @cache
@@ -112,21 +132,23 @@ def _example(data: Data) -> Images:
 
 
 @cache
-def _rate(recipe: Recipe, tell: Callable[[str], None]) -> float:
-    """Forward multiply-adds a second in training, from three steps; the first one finds memory cold."""
+def _speed(recipe: Recipe, tell: Callable[[str], None]) -> tuple[float, float]:
+    """Forward multiply-adds a second in training, and seconds of an update of all weights, from two steps: the first one finds memory
+    cold. A large batch would take long on a slow machine, and a small one would make too much of the update."""
     tell(f"timing steps on {recipe.data.name}")
     model: Any = recipe.build(_example(recipe.data))
-    tokens = (model.img_size[0] // getattr(recipe.model, "patch_size", 4)) ** 2
-    batch = max(1, min(32, PROBED_TOKENS // tokens))
+    batch = max(1, min(32, PROBED // forward_macs(recipe)))
     images, labels = torch.randn(batch, model.config.in_chans, *model.img_size), torch.zeros(batch, dtype=torch.int64)
-    optimizer, times = make_optimizer(model, recipe.train), []
-    for _ in range(3):
+    optimizer, passes, updates = make_optimizer(model, recipe.train), [], []
+    for _ in range(2):
         began = time.perf_counter()
         F.cross_entropy(model.train()(images), labels).backward()
+        passed = time.perf_counter()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        times.append(time.perf_counter() - began)
-    return batch * forward_macs(recipe) / min(times)
+        passes.append(passed - began)
+        updates.append(time.perf_counter() - passed)
+    return batch * forward_macs(recipe) / min(passes), min(updates)
 
 
 def exhibits(documents: Iterable[Document]) -> Sequence[tuple[Document, Exhibit]]:

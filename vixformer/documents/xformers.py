@@ -10,7 +10,7 @@ COLUMNS = (
     Column("size_mb", "size, MB", "torchsummary_mb"),
     Column("top1", "top-1", "test_max_top1"),
     Column("top5", "top-5", "test_top5"),
-    Column("gpu_gb", "GPU GB", "peak_train_mb"),
+    Column("gpu_gb", "GPU GB", "peak_train_mb", here="peak MiB"),
 )
 CIFAR, TINY = "cifar10", "tiny-imagenet"
 SETS = {CIFAR: "CIFAR-10", TINY: "Tiny ImageNet"}
@@ -255,8 +255,8 @@ NAMES = (
         Named(
             "GPU memory",
             "tables 1 to 6",
-            ("page ../speed.md", "command vix bench"),
-            "Bytes kept for backward and the peak of a process: there is no GPU here",
+            ("tool runs", "word softmax(naive=true)", "page xformers.md"),
+            "There is no GPU here: the peak of a training step on a CPU, beside exact attention that keeps its scores (`naive=true`)",
         ),
     ),
     *named(

@@ -11,6 +11,8 @@ import json
 import mmap
 import os
 import platform
+import select
+import signal
 import subprocess
 import sys
 import warnings
@@ -168,6 +170,9 @@ def main() -> None:
                 os.write(writer, json.dumps(_answer(json.loads(line))).encode())
                 os._exit(0)
             os.close(writer)
+            if sys.stdin in select.select([reader, sys.stdin], [], [])[0]:  # it closed, as nobody asks twice at once: who asked is gone
+                os.kill(child, signal.SIGKILL)
+                os._exit(1)
             with os.fdopen(reader) as answers:
                 answer = answers.read()
             os.waitpid(child, 0)

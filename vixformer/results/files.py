@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from vixformer.jsonfile import parse_json
-from vixformer.writing import whole
+from vixformer.writing import cannot_write, whole
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], note: Any) -> None:
@@ -20,8 +20,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], note: Any) -> None:
         with whole(path) as part:
             save_file(tensors, part, metadata={"note": json.dumps(note)})
     except SafetensorError as error:
-        kept = "; the previous one is kept" if path.exists() else ""
-        raise ValueError(f"cannot write {path}: {error}{kept}") from None
+        raise cannot_write(path, error) from None
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from vixformer.jsonfile import parse_json
-from vixformer.writing import remove_parts
+from vixformer.writing import CannotWriteError, remove_parts
 
 LOCK = ".lock"
 FAR = 1 << 30
@@ -67,8 +67,8 @@ def _taken(path: Path, folder: Path) -> BinaryIO:
         file.close()  # its owner ended, and removed it, between our opening and our locking it
 
 
-def _cannot_write(folder: Path, error: OSError) -> ValueError:
-    return ValueError(f"cannot write to {folder}: {error.strerror}; choose another folder with --out")
+def _cannot_write(folder: Path, error: OSError) -> CannotWriteError:
+    return CannotWriteError(f"cannot write to {folder}: {error.strerror}; choose another folder with --out")
 
 
 def _lock(descriptor: int) -> None:

@@ -46,7 +46,7 @@ from vixformer.training.optim import learning_rate, make_optimizer
 from vixformer.training.parts import load_parts, pick_device
 from vixformer.training.state import State
 from vixformer.training.summary import prefixed, summarise
-from vixformer.writing import write_json, write_text
+from vixformer.writing import CannotWriteError, write_json, write_text
 
 CHECKPOINT_SECONDS = 60.0
 MOST_RETREATS = 5
@@ -401,9 +401,9 @@ class _Run:
             try:
                 model.save_pretrained(self.folder / BEST)
                 Preprocessing.of(self.parts.test).save(self.folder / BEST)
-            except ValueError as error:
+            except CannotWriteError as error:
                 last = self.folder / LAST
-                raise ValueError(f"{error}" + (f"; the checkpoint {last} is kept" if last.exists() else "")) from None
+                raise CannotWriteError(f"{error}" + (f"; the checkpoint {last} is kept" if last.exists() else "")) from None
 
     def _plain(self) -> Any:
         """The model with all of its weights here."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 import random
 import re
+import sqlite3
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +36,8 @@ def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> An
         backend = optuna.storages.journal
         if not Path(where.removeprefix("journal:")).parent.is_dir():
             raise ValueError(f"--storage {where}: there is no folder {Path(where.removeprefix('journal:')).parent}")
-        return optuna.storages.JournalStorage(backend.JournalFileBackend(where.removeprefix("journal:")))
+        with undamaged(where):
+            return optuna.storages.JournalStorage(backend.JournalFileBackend(where.removeprefix("journal:")))
     out.mkdir(parents=True, exist_ok=True)
     address = where or f"sqlite:///{out.resolve() / 'study.db'}"
     if not re.match(r"(sqlite|postgresql)(\+\w+)?://", address):
@@ -58,6 +62,16 @@ def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> An
     raise AssertionError("unreachable")
 
 
+@contextlib.contextmanager
+def undamaged(what: str) -> Iterator[None]:
+    """Optuna checks nothing of what it reads, so damage may look like any of these."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, AssertionError, RuntimeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        told = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ValueError(f"{what} is damaged ({told}): give another --study, --storage or --out") from None
+
+
 def close_storage(storage: Any) -> None:
     """Its connections."""
     if has_heartbeat(storage):
@@ -78,7 +92,9 @@ def patiently(call: Callable[[], Result], seconds: float | None = None) -> Resul
             return call()
         except Exception as error:
             if not _is_away(error):
-                raise
+                if (sentence := _broken(error)) is None:
+                    raise
+                raise ValueError(sentence) from None
             if time.monotonic() > deadline:
                 raise ValueError(
                     f"the study's database has not answered for {PATIENCE / 60:.0f} minutes ({_first(error)}); what was trained is in the "
@@ -125,11 +141,27 @@ def _is_made_by_another(error: BaseException) -> bool:
 
 
 def _is_away(error: BaseException) -> bool:
-    """Of a connection, not of what was asked."""
+    """Of a connection, not of what was asked. A file is here for good: only its lock is worth waiting for."""
     from optuna.exceptions import StorageInternalError
     from sqlalchemy.exc import InterfaceError, OperationalError
 
-    return isinstance(error, StorageInternalError | InterfaceError | OperationalError)
+    away = isinstance(error, StorageInternalError | InterfaceError | OperationalError)
+    return away and (_of_file(error) is None or "locked" in str(_of_file(error)))
+
+
+def _of_file(error: BaseException) -> sqlite3.Error | None:
+    """What SQLite said, behind what sqlalchemy and optuna made of it."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, sqlite3.Error):
+        found = found.__cause__
+    return found
+
+
+def _broken(error: BaseException) -> str | None:
+    """A sentence, where the file of a study is full or damaged."""
+    if (file := _of_file(error)) is None:
+        return None
+    return f"the file of the study cannot be used: {file}; trained runs are in their folders: make room, or give another --storage or --out"
 
 
 def _optuna() -> Any:

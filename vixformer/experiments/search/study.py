@@ -17,7 +17,7 @@ from typing import Any
 from vixformer.config import Recipe
 from vixformer.experiments.search.plan import METRICS, Plan, fingerprint
 from vixformer.experiments.search.space import Choice, Range
-from vixformer.experiments.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently
+from vixformer.experiments.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently, undamaged
 from vixformer.notes import want_of_memory
 from vixformer.results.runs import SUMMARY, folder_of, read_run
 from vixformer.training.lock import InUseError
@@ -25,6 +25,7 @@ from vixformer.training.loop import run as train
 from vixformer.training.loop import with_parent
 from vixformer.training.observer import Observer, Stopped
 from vixformer.training.parts import Reader
+from vixformer.writing import CannotWriteError
 
 OPENING = 60.0
 """Seconds after which whoever began a study and did not finish that is taken for dead."""
@@ -69,11 +70,19 @@ def search(
     """Join the study, or begin it, and work until all its trials are done. Returns the best, or the Pareto front of two objectives."""
     store = open_storage(storage, out, **({} if heartbeat is None else {"heartbeat": heartbeat}))
     try:
-        study = patiently(lambda: _joined(plan, store))
+        study = opened(plan, store)
         _work(plan, study, store, out, spectator or Spectator())
         return patiently(lambda: found(study, plan))
     finally:
         close_storage(store)
+
+
+def opened(plan: Plan, store: Any) -> Any:
+    """The study, all of it read once, so that damage is found here and not on the way."""
+    with undamaged(f'the storage of the study "{plan.name}"'):
+        study = patiently(lambda: _joined(plan, store))
+        patiently(lambda: _standing(study, plan))
+    return study
 
 
 def _work(plan: Plan, study: Any, store: Any, out: Path, watch: Spectator) -> None:
@@ -162,6 +171,8 @@ def _tried(
                 time.sleep(WAIT)
             except Stopped:
                 return pruned(f"behind the others after epoch {len(read_run(folder).history())}")
+            except CannotWriteError:  # a full disk says nothing about a trial: without this, it would end all that are left
+                raise
             except ValueError as error:
                 return pruned(str(error))
             except (MemoryError, RuntimeError) as error:
