@@ -17,10 +17,10 @@ import pytest
 import torch
 
 from vixformer import create_attention
-from vixformer.attention import native
-from vixformer.attention.native import build
 from vixformer.measure import memory
 from vixformer.notes import Note
+from vixformer.ops import native
+from vixformer.ops.native import build
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 QUICK = "-O0"  # compiled in a fifth of the time

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from tests.attention.cases import CAUSAL, CORES, WORDS, build, core_of, is_core
 from vixformer import create_attention
-from vixformer.attention import native
 from vixformer.attention.base import Mechanism, Shape
+from vixformer.ops import native
 
 N, K = 20, 16
 """A width that compiled code takes."""

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.attention.cases import build, core_of, distance, slow_unless
-from vixformer import create_attention
-from vixformer.attention import native, ops
+from vixformer import create_attention, ops
 from vixformer.attention.base import Mechanism, Shape
 from vixformer.blocks.positions import Positions
+from vixformer.ops import native
 
 KERNELS = ["relu", "relu, total_eps=0.01, scale=half", "softmax", "softmax, eps=0", "gaussian", "gaussian, eps=0", "exp", "exp, eps=0"]
 compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")

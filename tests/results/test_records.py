@@ -15,8 +15,8 @@ from tests.support.runs import write_run
 from tests.training.test_loop import tiny
 from tools import runs as tool
 from tools.runs import RECORDS
-from vixformer.attention import native
 from vixformer.cli import main
+from vixformer.ops import native
 from vixformer.recipes import load_recipe
 from vixformer.results.groups import find_runs, read_groups
 from vixformer.results.records import Record, add_records, read_records, record_of, recorded_runs, run_of

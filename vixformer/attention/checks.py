@@ -10,7 +10,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from vixformer.attention.base import Core, Grid
-    from vixformer.attention.ops import Rotation
+    from vixformer.ops import Rotation
 
 
 def check_tokens(x: Tensor, dim: int, mask: Tensor | None = None, grid: Grid | None = None) -> None:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.jit._trace import is_tracing
 
-from vixformer.attention.ops import transformed
+from vixformer.ops import transformed
 
 LEVELS = 2**16
 WORD = 64 // 16

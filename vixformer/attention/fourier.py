@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vixformer.attention import native, ops
+from vixformer import ops
 from vixformer.attention.base import Grid, Mixer, Shape
+from vixformer.ops import native
 
 
 class Fourier(Mixer, name="fourier"):

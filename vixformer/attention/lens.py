@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor, nn
 
-from vixformer.attention import native
 from vixformer.attention.base import Grid, Shape
 from vixformer.attention.linear import LinearCore
 from vixformer.attention.local import Local
+from vixformer.ops import native
 
 EPS = 1e-3
 LOOK = 3

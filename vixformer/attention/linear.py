@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vixformer.attention import native, ops
+from vixformer import ops
 from vixformer.attention.base import Grid, Shape
 from vixformer.attention.local import LocalCore
+from vixformer.ops import native
 
 
 class LinearCore(LocalCore):

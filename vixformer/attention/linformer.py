@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention import native, ops
+from vixformer import ops
 from vixformer.attention.base import Core, Grid, Shape
+from vixformer.ops import native
 
 
 class Linformer(Core, name="linformer"):

@@ -9,8 +9,8 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vixformer.attention import native
 from vixformer.attention.base import Core, Grid, Shape
+from vixformer.ops import native
 
 
 class Local(nn.Conv2d):

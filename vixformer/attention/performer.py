@@ -12,11 +12,12 @@ import torch.nn.functional as F
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention import native, ops
+from vixformer import ops
 from vixformer.attention.base import Shape
 from vixformer.attention.kernels.base import Kernel
 from vixformer.attention.kernels.softmax import SoftmaxKernel
 from vixformer.attention.linear import LinearCore
+from vixformer.ops import native
 
 WINDOW = 256
 """Tokens, in "Vision Xformers"."""

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vixformer.attention import native
 from vixformer.attention.base import Shape
 from vixformer.attention.linear import LinearCore
+from vixformer.ops import native
 
 EPS = 1e-3
 GAIN = 8.0

@@ -10,12 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vixformer.attention import native
 from vixformer.attention.activations import activation
 from vixformer.attention.base import Core, Grid, Mechanism, Mixer, Shape
 from vixformer.attention.checks import check_rotation, check_tokens
 from vixformer.attention.dropout import Dropout
-from vixformer.attention.ops import Rotation, rotate
+from vixformer.ops import Rotation, native, rotate
 from vixformer.registry import Named
 
 

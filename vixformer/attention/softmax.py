@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from vixformer.attention import native, ops
+from vixformer import ops
 from vixformer.attention.base import Grid, Shape
 from vixformer.attention.local import LocalCore
+from vixformer.ops import native
 
 SHORT = 512
 """Keys up to which our loops were never slower than torch's kernel, forward and backward (docs/speed.md)."""

@@ -8,8 +8,8 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from vixformer.attention.activations import activation
 from vixformer.attention.dropout import Dropout
-from vixformer.attention.ops import transformed
 from vixformer.attention.projection import LinearNorm
+from vixformer.ops import transformed
 
 LARGE = 2**16
 """Numbers an image from which the hidden layer is made again in backward: it takes a few percent of a step, which small models notice."""

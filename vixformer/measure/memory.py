@@ -155,7 +155,7 @@ def main() -> None:
     """A job a line on standard input, its peak on standard output."""
     import torch._dynamo  # noqa: F401  # what an optimiser imports at its first step, so that not every child has to
 
-    from vixformer.attention.native import library
+    from vixformer.ops.native import library
 
     warnings.simplefilter("ignore", Note)  # the process that asks has said the same
     library()

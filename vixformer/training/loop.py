@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vixformer.attention import native
 from vixformer.attention.base import redraw, shrink
 from vixformer.backbones.base import BEST, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
@@ -28,6 +27,7 @@ from vixformer.measure.accuracy import Scores, evaluate
 from vixformer.measure.load import Sample
 from vixformer.measure.machine import machine
 from vixformer.notes import note
+from vixformer.ops import native
 from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.faults import NotFiniteError, first_not_finite

@@ -9,7 +9,7 @@ import torch
 from pydantic import PositiveFloat
 from torch import Tensor
 
-from vixformer.attention import ops
+from vixformer import ops
 from vixformer.attention.kernels.base import PositiveKernel
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import NonNegativeFloat
 from torch import Tensor
 
-from vixformer.attention import ops
+from vixformer import ops
 from vixformer.attention.kernels.base import PositiveKernel
 
 

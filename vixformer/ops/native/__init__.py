@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.jit._trace import is_tracing
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from vixformer.attention import ops
-from vixformer.attention.native.build import library
+from vixformer import ops
+from vixformer.ops.native.build import library
 
 WIDTH = 8
 """Of the vectors of the loops."""
