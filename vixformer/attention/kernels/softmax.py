@@ -14,7 +14,7 @@ from vixformer.attention.kernels.base import PositiveKernel
 
 class SoftmaxKernel(PositiveKernel, name="softmax"):
     one_each = True
-    native_exp = True
+    form = ops.ExpMap
     estimates_softmax = True
     projects = "always"
     uses_norm = True

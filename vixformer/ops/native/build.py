@@ -22,7 +22,9 @@ from vixformer.notes import note
 from vixformer.writing import waiting
 
 HERE = Path(__file__).parent
-SOURCES = [HERE / name for name in ("about.c", "along.c", "exact.c", "fourier.c", "linear.c", "local.c", "nystrom.c", "rotate.c")]
+SOURCES = [
+    HERE / name for name in ("about.c", "along.c", "exact.c", "fourier.c", "given.c", "linear.c", "local.c", "nystrom.c", "rotate.c")
+]
 # -ffast-math would undo the rounding that exp is made of
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared"]
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -157,6 +159,8 @@ def _declared(built: ctypes.CDLL) -> ctypes.CDLL:
     features = [pointer, pointer, whole, real, real, real, real, whole] + [pointer] * 4
     built.linear_attention.argtypes = [pointer] * 4 + sizes + [pointer, *features]
     built.linear_attention_backward.argtypes = [pointer] * 8 + sizes + [pointer, pointer, *features] + [pointer] * 3
+    built.feature_attention.argtypes = [pointer] * 4 + sizes + [whole, pointer, real, real]
+    built.feature_attention_backward.argtypes = [pointer] * 8 + sizes + [whole, pointer, real, real]
     built.local.argtypes = [pointer] * 3 + sizes + [pointer, whole, whole]
     built.local_filters.argtypes = [pointer] * 3 + sizes + [whole, whole]
     built.nystrom.argtypes = [pointer] * 4 + sizes + [whole, pointer, whole]
