@@ -106,4 +106,7 @@ def _known(name: str, schema: str, run: Any, fake: Any, flops: Any) -> Any:
 
 
 def _refuse(ctx: Any, *grads: Any) -> Any:
-    raise NotImplementedError("compiled kernels have no second derivatives: compute them inside `with vixformer.ops.portable():`")
+    raise NotImplementedError(
+        "compiled kernels have no second derivatives: compute them inside "
+        "`with vixformer.ops.portable(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):`"
+    )
