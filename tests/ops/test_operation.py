@@ -41,7 +41,7 @@ def learned(*shape: int) -> Tensor:
     return torch.randn(shape, requires_grad=True)
 
 
-def network() -> dict[str, Tensor]:
+def network() -> dict[str, Any]:
     return dict(first=learned(16, 16), bias=learned(16), second=learned(16, 16), shift=learned(16))
 
 
@@ -199,7 +199,7 @@ def test_autocast_does_not_make_it_less_precise(name: str, monkeypatch: pytest.M
 
 def test_kernels_refuse_other_dtypes() -> None:
     q = torch.randn(1, 1, 5, 16, dtype=torch.float64)
-    with pytest.raises(TypeError, match="compiled kernels take float32, not torch.float64"):
+    with pytest.raises(TypeError, match="compiled kernels take float32, not"):
         ExactAttention.op(q, q, q, False)
 
 

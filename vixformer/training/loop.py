@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vixformer import ops
 from vixformer.attention.base import redraw, shrink
 from vixformer.backbones.base import BEST, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
@@ -154,7 +155,7 @@ class _Run:
         wrapped = self.group.wrapped(begun.model)
         optimizer = make_optimizer(begun.model, recipe.train)
         self.state = State(begun.model, optimizer, scaler, order, augment, features, conversion=begun.conversion)
-        self.forward: Any = torch.compile(wrapped) if recipe.train.compile else wrapped
+        self.forward: Any = ops.compiled(wrapped) if recipe.train.compile else wrapped
         self.best: dict[str, Tensor] | None = None
         self.retreats = 0
         self.snapshot: Any = None
