@@ -65,3 +65,8 @@ def room(x: Tensor) -> Tensor | None:
 def wanted(*tensors: Tensor | None) -> bool:
     """Whether autograd will ask for a gradient."""
     return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
+def prepare() -> None:
+    """Load the compiled kernels now and not at their first call: for a process that measures, or forks."""
+    native.on()

@@ -26,9 +26,8 @@ from vixformer.data.preprocess import Preprocessing
 from vixformer.measure import footprint
 from vixformer.measure.accuracy import Scores, evaluate
 from vixformer.measure.load import Sample
-from vixformer.measure.machine import machine
+from vixformer.measure.machine import kernel_calls, machine
 from vixformer.notes import note
-from vixformer.ops import native
 from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY, data_digest, folder_of
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.faults import NotFiniteError, first_not_finite
@@ -120,7 +119,7 @@ class _Run:
     def __init__(self, recipe: Recipe, folder: Path | None, observer: Observer, resume: bool, held: contextlib.ExitStack) -> None:
         """`held` gets the lock of the run folder."""
         self.recipe, self.folder, self.observer, self.interrupt = recipe, folder, observer, Interrupt()
-        self.calls = native.calls()
+        self.calls = kernel_calls()
         self.device = process_device(pick_device(recipe.train.device))
         self.group = Group(self.device, recipe.train.shard)
         if not self.group.writes:
@@ -329,12 +328,10 @@ class _Run:
         began = time.perf_counter()
         scores = self._evaluate(self.parts.test)
         test_seconds = time.perf_counter() - began
-        ran = native.calls() > self.calls
         best = self._best_epoch() + 1
         chosen = history[best - 1] if best else self._beginning()
         summary = summarise(self.recipe, self.parts, state, scores, {"best_epoch": best, **chosen})
-        kernels = {"kernels": ran, "instructions": native.instructions() if ran else None}
-        summary |= {"test_seconds": test_seconds, **self._costs(), "machine": {**machine(self.device), **kernels}}
+        summary |= {"test_seconds": test_seconds, **self._costs(), "machine": machine(self.device, self.calls)}
         if self.load is not None:
             summary |= {"train_others": self.load.others, "train_cores": self.load.cores}
         if self.folder is not None:

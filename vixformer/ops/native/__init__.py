@@ -8,8 +8,25 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from vixformer.ops.native.build import library
+from vixformer.ops.native.build import Status, library, status
 
+__all__ = [
+    "LANES",
+    "WIDTH",
+    "Status",
+    "apart",
+    "calls",
+    "library",
+    "like",
+    "loaded",
+    "on",
+    "parts",
+    "pointer",
+    "run",
+    "settled",
+    "side_by_side",
+    "status",
+]  # fmt: skip
 WIDTH = 8
 """Of the vectors of the kernels."""
 LANES = 16
@@ -33,12 +50,6 @@ def on() -> bool:
 def calls() -> int:
     """How often a compiled kernel has run in this process."""
     return _calls
-
-
-def instructions() -> str | None:
-    """The instruction set that the kernels were compiled for; None where there are none."""
-    built = library()
-    return None if built is None else built.instructions().decode()
 
 
 def loaded() -> ctypes.CDLL:
