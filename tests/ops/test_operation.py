@@ -223,6 +223,10 @@ def test_directions_are_laid_out_once_and_again_when_they_change(monkeypatch: py
         assert distance(out(), right()) <= 1e-5
         assert distance(out(), right()) <= 1e-5
         assert len(made) == 1
+    own.mul_(2.0)
+    with torch.inference_mode():
+        out()
+    out().sum().backward()  # keeps what inference laid out
     assert pickle.loads(pickle.dumps(own)).equal(own)
     assert copy.deepcopy(own).equal(own)
 

@@ -129,7 +129,8 @@ def laid_out(directions: Tensor, scale: float) -> Laid:
         return _lay(directions, scale)
     known = _laid.get(directions)
     if known is None or known.scale != scale or not torch.equal(known.source, directions):
-        known = _laid[directions] = replace(_lay(directions.detach(), scale), source=directions.detach().clone(), scale=scale)
+        with torch.inference_mode(False), torch.no_grad():  # training may follow, and cannot keep what inference mode made
+            known = _laid[directions] = replace(_lay(directions, scale), source=directions.clone(), scale=scale)
     return known
 
 
