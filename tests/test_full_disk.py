@@ -218,7 +218,7 @@ OTHERS = {
     "vixformer/export/hub.py": "a temporary folder",
     "vixformer/export/formats.py": "a temporary folder",
     "vixformer/cli.py": "/dev/null",
-    "vixformer/attention/native/build.py": "a temporary folder",
+    "vixformer/ops/native/build.py": "a temporary folder",
 }
 
 

@@ -41,7 +41,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_in_the_packages(built: Path) -> None:
     (wheel,), (source,) = built.glob("*.whl"), built.glob("*.tar.gz")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"vixformer/attention/native/linear.c", "vixformer/data/embedded/fashion-mini-train.xz"} <= names
+    assert {"vixformer/ops/native/linear.c", "vixformer/data/embedded/fashion-mini-train.xz"} <= names
     assert not [name for name in names if name.startswith(("tests/", "docs/", "benchmarks/"))]
     assert wheel.stat().st_size < 5 * 2**20
     with tarfile.open(source) as archive:

@@ -77,6 +77,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "models": ("look.models", "", "list the models, with their size for one image"),
     "attentions": ("look.attentions", "", "list the words of the layout language, with their options"),
     "show": ("look.show", "MODEL|RECIPE [OPTIONS]", "what a model costs, layer by layer"),
+    "doctor": ("doctor.doctor", "", "torch, threads, instruction sets, and whether compiled kernels are on, or why not and what to do"),
     "overview": ("look.overview", "", "build a model of every mechanism; table of tokens, parameters, multiply-adds and milliseconds"),
 }
 """The function in commands/ that each one calls, what it takes, and what it does. It is imported when it is called, so that help comes at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,9 +10,9 @@ import torch
 from torch import Tensor
 
 from tests.attention.cases import CAUSAL, CORES, WORDS, build, core_of, is_core
-from vixformer import create_attention
-from vixformer.attention import native
+from vixformer import create_attention, ops
 from vixformer.attention.base import Mechanism, Shape
+from vixformer.ops import native
 
 N, K = 20, 16
 """A width that compiled code takes."""
@@ -123,19 +124,32 @@ def test_nystrom_of_few_tokens_is_exact(way: str) -> None:
     assert torch.allclose(core(q, k, v), core_of(build("softmax", N))(q, k, v), atol=1e-6)
 
 
-def test_nothing_that_does_not_fit_reaches_compiled_code() -> None:
-    """Whoever calls the functions around it directly: torch does it, or says what is wrong."""
-    q, long, e = heads(), heads(n=40), torch.randn(20, 8)
-    assert native.linformer(long, long, long, e, e) is None
-    assert native.linformer(q, q, q, torch.randn(3, 20, 8), torch.randn(3, 20, 8)) is None
-    assert native.nystrom(q, q, q, 32, 6, None) is None
-    assert native.nystrom(q, q, q, 16, 6, torch.randn(3, 5)) is None
-    assert native.nystrom(q, q, q, 16, 6, torch.randn(2, 4)) is None
-    assert native.local(q, q, torch.randn(32, 1, 3, 3), (30, 30)) is None
-    assert native.local(q, q, torch.randn(16, 1, 3, 3), (4, 5)) is None
-    assert native.local(q, q, torch.randn(32, 1, 2, 2), (4, 5)) is None
-    assert native.exact(q, heads(n=0), heads(n=0)) is None
-    assert native.unfold(torch.randn(5, 4, dtype=torch.complex64), 6) is None
-    assert native.unfold(torch.randn(2, 5, 4, dtype=torch.complex64), 16) is None
-    for core in (build("performer(features=16)", N, dim=64), build("prism", N, dim=64)):
-        assert native.linear_attention(q, q, q, core_of(core).native_map()) is None  # pyright: ignore
+def test_nothing_that_does_not_fit_reaches_compiled_code(way: str) -> None:
+    """Whoever calls operations directly."""
+    q, long, e, turns = heads(), heads(n=40), torch.randn(20, 8), torch.randn(20, 8)
+    wrong: list[Callable[[], object]] = [
+        lambda: ops.softmax_attention(q, long, q),
+        lambda: ops.softmax_attention(q, heads(n=0), heads(n=0)),
+        lambda: ops.softmax_attention(q[0], q[0], q[0]),
+        lambda: ops.linformer_attention(long, long, long, e, e),
+        lambda: ops.linformer_attention(q, q, q, torch.randn(3, 20, 8), torch.randn(3, 20, 8)),
+        lambda: ops.linformer_attention(q, q, q, e, torch.randn(20, 16)),
+        lambda: ops.nystrom_attention(q, long, long, 16, 6),
+        lambda: ops.nystrom_attention(q, q, q, 16, 6, torch.randn(3, 5)),
+        lambda: ops.nystrom_attention(q, q, q, 16, 6, torch.randn(2, 4)),
+        lambda: ops.add_convolution(q, q, torch.randn(32, 1, 3, 3), None, (30, 30)),
+        lambda: ops.add_convolution(q, q, torch.randn(16, 1, 3, 3), None, (4, 5)),
+        lambda: ops.add_convolution(q, q, torch.randn(32, 1, 2, 2), None, (4, 5)),
+        lambda: ops.add_convolution(q, long, torch.randn(32, 1, 3, 3), None, (4, 5)),
+        lambda: ops.fourier_mix(torch.randn(5, 4)),
+        lambda: ops.fourier_mix(torch.randn(2, 5, 4), (2, 3)),
+        lambda: ops.linear_attention(q, long, q, ops.ReluMap()),
+        lambda: ops.linear_attention(q, q, q, ops.ReluMap(directions=torch.randn(16, 32))),
+        lambda: ops.linear_attention(q, q, q, ops.NetworkMap(first=e, bias=e, second=e, shift=e, smooth=True)),
+        lambda: ops.feature_attention(q, long, q),
+        lambda: ops.split_heads(torch.randn(2, 20, 95), 2),
+        lambda: ops.split_heads(torch.randn(2, 20, 96), 2, (turns[:5], turns[:5])),
+    ]
+    for call in wrong:
+        with pytest.raises(ValueError, match=r"[a-z]"):
+            call()

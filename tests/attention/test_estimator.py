@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vixformer import create_model, redraw
-from vixformer.attention import ops
+from vixformer import create_model, ops, redraw
 from vixformer.attention.base import Shape
 from vixformer.attention.layout import parse
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.attention.cases import ALL, CAUSAL, CORES, DIM, build, core_of, distance, options_for
 from vixformer import create_attention
-from vixformer.attention import native
+from vixformer.ops import native
 
 N = 33
 TOKENS = {"large": (1e3, N), "repeated": (1.0, 1), "large and repeated": (1e3, 1), "all -100": (None, N), "zeros": (0.0, N)}

@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vixformer import create_model
-from vixformer.attention import ops
+from vixformer import create_model, ops
 from vixformer.attention.activations import Activation, activation
 from vixformer.attention.base import Shape, shrink
 from vixformer.attention.layout import parse

@@ -13,11 +13,11 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.attention.cases import ALL, CORES, DIM, build, core_of, distance, is_core, word
-from vixformer import redraw
-from vixformer.attention import native, ops
+from vixformer import ops, redraw
 from vixformer.attention.base import Mechanism
 from vixformer.attention.linear import LinearCore
 from vixformer.measure.cost import multiply_adds
+from vixformer.ops import native
 
 FAST = ["performer(kernel=relu, features=24)", "performer(features=24)", "linformer(rank=16)", "nystrom(landmarks=16)"]
 """Those with compiled loops."""

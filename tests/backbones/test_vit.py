@@ -291,8 +291,8 @@ def test_maps_are_the_image_and_not_its_transpose() -> None:
 @torch.no_grad()
 def test_rotary_positions_are_relative() -> None:
     """Moving all tokens by the same way changes no score: q . k depends on the difference of places only."""
-    from vixformer.attention.ops import rotate
     from vixformer.blocks.positions import Positions
+    from vixformer.ops import rotate
 
     rope = Positions.member("rope")(32, 16, (1, 40), 0)
     q, k = torch.randn(2, 1, 1, 1, 16).unbind(0)

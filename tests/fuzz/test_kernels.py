@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from vixformer import create_attention
-from vixformer.attention import native
-from vixformer.attention.native import build
 from vixformer.attention.projection import Attention
+from vixformer.ops import native
+from vixformer.ops.native import build
 
 CALLS, AT_ONCE = 2000, 40
 WORDS = [

@@ -60,7 +60,7 @@ def test_a_training_step_of_a_layer_and_compilation(monkeypatch: pytest.MonkeyPa
     """The compiler is the quick one of torch; inductor is in the next test."""
     compiled: list[Any] = []
     plain = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda module: compiled.append(module) or plain(module, backend="eager"))
+    monkeypatch.setattr(torch, "compile", lambda module, **how: compiled.append(module) or plain(module, backend="eager", **how))
     for train, compile in ((True, False), (False, True)):
         (row,) = bench_attention(["hedgehog"], Sizes(**QUICK, tokens=(8,), batch=2, train=train, compile=compile))
         assert row.time.count >= 5

@@ -15,8 +15,8 @@ from tests.support.runs import write_run
 from tests.training.test_loop import tiny
 from tools import runs as tool
 from tools.runs import RECORDS
-from vixformer.attention import native
 from vixformer.cli import main
+from vixformer.ops import native
 from vixformer.recipes import load_recipe
 from vixformer.results.groups import find_runs, read_groups
 from vixformer.results.records import Record, add_records, read_records, record_of, recorded_runs, run_of
@@ -73,9 +73,9 @@ def test_a_record_says_under_what_conditions_it_was_measured(runs: Path) -> None
 def test_a_summary_says_whether_kernels_ran() -> None:
     if native.library() is None:
         pytest.skip("there is no compiler")
-    torchs, compiled = (  # kernels of the Performer need heads of 16 channels, those of the Fourier transform do not
+    torchs, compiled = (  # trigonometric features are float64, which no kernel takes
         train(tiny(attention=attention, epochs=1, fraction=0.02)).summary["machine"]
-        for attention in ("performer(kernel=relu, features=16)", "fourier")
+        for attention in ("performer(kernel=trig, features=16)", "fourier")
     )
     assert (torchs["kernels"], torchs["instructions"]) == (False, None)
     assert compiled["kernels"]

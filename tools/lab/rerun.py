@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from tools import runs
-from vixformer.attention import native
 from vixformer.measure.machine import machine
+from vixformer.ops import native
 from vixformer.results.records import Record, record_of, run_of
 from vixformer.results.runs import Run
 from vixformer.training.loop import train
@@ -26,7 +26,7 @@ class Again:
 
 def rerun(records: Iterable[Record], count: int, seed: int) -> Iterator[Again]:
     """Of those that this machine can repeat to the bit: trained from scratch, on its kind of processor, with its torch."""
-    here = {**machine(torch.device("cpu")), "instructions": native.instructions()}
+    here = {**machine(torch.device("cpu")), "instructions": native.status().instructions}
     able = [record for record in records if _repeatable(record, here)]
     if not able:
         raise ValueError(f"no record was made on a machine like this one ({here['processor']}, {here['instructions']}): nothing to repeat")

@@ -10,7 +10,6 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from vixformer.attention.base import Core, Grid
-    from vixformer.attention.ops import Rotation
 
 
 def check_tokens(x: Tensor, dim: int, mask: Tensor | None = None, grid: Grid | None = None) -> None:
@@ -47,17 +46,6 @@ def check_heads(core: Core, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
         raise ValueError(f"{core.name} needs as many keys as queries, and there are {keys} and {n}")
     _check_mask(mask, asked[0], keys)
     _check_grid(grid, keys)
-
-
-def check_rotation(rotation: Rotation, n: int, width: int) -> None:
-    """For rotary positions of N tokens: cosines and sines (N, K / 2)."""
-    pair = rotation if isinstance(rotation, tuple | list) else (rotation,)
-    if len(pair) != 2 or width % 2 or any(not isinstance(t, Tensor) or t.shape != (n, width // 2) for t in pair):
-        got = ", ".join(str(tuple(t.shape)) if isinstance(t, Tensor) else repr(t) for t in pair)
-        raise ValueError(
-            f"rotation must be the cosines and sines of {n} tokens, one for each pair of the {width} channels of a head: "
-            f"two tensors ({n}, {width // 2}), not {got}"
-        )
 
 
 def _check_mask(mask: Tensor | None, batch: int, n: int) -> None:

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.jit._trace import is_tracing
 
-from vixformer.attention.ops import transformed
+from vixformer.ops import eager
 
 LEVELS = 2**16
 WORD = 64 // 16
@@ -20,10 +19,9 @@ class Dropout(nn.Dropout):
     """As `nn.Dropout`, with p to the nearest 1 / 65,536, and a mask of one byte a number kept for backward instead of four."""
 
     def forward(self, input: Tensor) -> Tensor:
-        plain = input.device.type != "cpu" or torch.compiler.is_compiling() or is_tracing() or transformed()
-        if not self.training or self.p == 0 or self.p == 1 or plain:
-            return F.dropout(input, self.p, self.training)
-        return _Drop.apply(input, self.p)  # pyright: ignore[reportReturnType]
+        if self.training and 0 < self.p < 1 and input.device.type == "cpu" and eager():
+            return _Drop.apply(input, self.p)  # pyright: ignore[reportReturnType]
+        return F.dropout(input, self.p, self.training)
 
 
 class _Drop(torch.autograd.Function):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vixformer.attention import ops
+from vixformer import ops
 from vixformer.attention.base import Shape
 from vixformer.attention.linear import LinearCore
 

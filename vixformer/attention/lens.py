@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor, nn
 
-from vixformer.attention import native
+from vixformer import ops
 from vixformer.attention.base import Grid, Shape
 from vixformer.attention.linear import LinearCore
 from vixformer.attention.local import Local
@@ -87,9 +87,9 @@ class Lens(LinearCore, name="lens"):
             return features ** (self.config.power * self.log_power.to(x.dtype).exp())
         return features if self.config.power == 1 else features**self.config.power
 
-    def native_map(self) -> native.FeatureMap | None:
+    def feature_map(self) -> ops.FeatureMap | None:
         plain = self.config.power == 1 and not self.config.norm and self.config.learn is None
-        return native.FeatureMap(None, 1.0, False, 0.0, EPS, 0.0) if plain else None
+        return ops.ReluMap(eps=EPS) if plain else None
 
     @property
     def width(self) -> int:

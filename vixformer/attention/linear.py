@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vixformer.attention import native, ops
+from vixformer import ops
 from vixformer.attention.base import Grid, Shape
 from vixformer.attention.local import LocalCore
 
@@ -33,8 +33,8 @@ class LinearCore(LocalCore):
         """Multiply-adds of phi for the n tokens of one image and head."""
         return 0
 
-    def native_map(self) -> native.FeatureMap | None:
-        """phi as compiled code knows it, for feature maps that it knows."""
+    def feature_map(self) -> ops.FeatureMap | None:
+        """phi as an operation describes it, for feature maps that there is a description of."""
         return None
 
     @property
@@ -47,14 +47,15 @@ class LinearCore(LocalCore):
         return out if self.conv is None else self.conv(out, v, mask, grid)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        known = self.native_map() if mask is None and not self.causal else None
-        out = None if known is None else native.linear_attention(q, k, v, known)
-        return ops.recompute(self, "attend", mask, q, k, v, beside=("conv.", "look.")) if out is None else out
+        known = self.feature_map() if mask is None and not self.causal else None
+        if known is not None:
+            return ops.linear_attention(q, k, v, known, self.eps)
+        return ops.recompute(self, "attend", mask, q, k, v, beside=("conv.", "look."))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         phi_k = self.key_features(k, mask)
-        linear = ops.causal_linear_attention if self.causal else ops.linear_attention
-        return linear(self.phi(ops.wide(q), False, mask), phi_k, v.to(phi_k.dtype), self.eps, self.floor).to(v.dtype)
+        phi_q = self.phi(ops.wide(q), False, mask)
+        return ops.feature_attention(phi_q, phi_k, v.to(phi_k.dtype), self.eps, self.floor, self.causal).to(v.dtype)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         weights = self._weights(q, k, mask)

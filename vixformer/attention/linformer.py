@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention import native, ops
+from vixformer import ops
 from vixformer.attention.base import Core, Grid, Shape
 
 
@@ -63,24 +63,14 @@ class Linformer(Core, name="linformer"):
         return self.E[..., :n, :], (self.E if self.F is None else self.F)[..., :n, :]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        # in float32 at least: a sum over all tokens overflows float16
-        queries, keys, values = ops.wide(q), _hide(ops.wide(k), mask), _hide(ops.wide(v), mask)
-        e, f = self.matrices(k.shape[-2])
-        fast = native.linformer(queries, keys, values, e, f)
-        if fast is None:
-            keys, values = _project(e, keys), _project(f, values)
-            fast = native.exact(queries, keys, values)
-        return (fast if fast is not None else F.scaled_dot_product_attention(queries, keys, values)).to(v.dtype)
+        return ops.linformer_attention(q, _hide(k, mask), _hide(v, mask), *self.matrices(k.shape[-2]))
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
-        return (self.attention_map(q, k, mask) @ ops.wide(_hide(v, mask))).to(v.dtype)
+        return ops.linformer_attention_slow(q, _hide(k, mask), _hide(v, mask), *self.matrices(k.shape[-2]))
 
     def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
-        """softmax(q K') F': what reaches v. Rows need not sum to one, and may be negative."""
-        e, f = self.matrices(k.shape[-2])
-        q, k = ops.wide(q), ops.wide(_hide(k, mask))
-        scores = q @ (e.to(k.dtype).mT @ k).mT
-        weights = (scores * q.shape[-1] ** -0.5).softmax(-1) @ f.to(k.dtype).mT
+        """What reaches v."""
+        weights = ops.linformer_weights(q, _hide(k, mask), *self.matrices(k.shape[-2]))
         return weights if mask is None else weights.masked_fill(~mask[:, None, None, :], 0.0)
 
     def macs(self, n: int) -> int:
@@ -89,13 +79,3 @@ class Linformer(Core, name="linformer"):
 
 def _hide(x: Tensor, mask: Tensor | None) -> Tensor:
     return x if mask is None else x.masked_fill(~mask[:, None, :, None], 0.0)
-
-
-def _project(matrix: Tensor, x: Tensor) -> Tensor:
-    """(N, R) or (H, N, R), x (B, H, N, K) -> (B, H, R, K)."""
-    matrix = matrix.to(x.dtype)
-    if matrix.dim() == 3:
-        return matrix.mT @ x
-    # All heads in one product: x is a view of (B, N, H K), so this copies nothing more than a product a head would.
-    heads = x.transpose(1, 2)
-    return torch.bmm(matrix.mT.expand(x.shape[0], -1, -1), heads.flatten(2)).unflatten(-1, heads.shape[2:]).transpose(1, 2)

@@ -6,10 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vixformer.attention import native
+from vixformer import ops
 from vixformer.attention.base import Core, Grid, Shape
 
 
@@ -25,36 +24,21 @@ class Local(nn.Conv2d):
     def forward(self, out: Tensor, v: Tensor, mask: Tensor | None, grid: Grid | None) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         if grid is None:
             return out
-        if mask is not None:
-            v = v.masked_fill(~mask[:, None, :, None], 0.0)
-        heads, prefix = v.shape[1], v.shape[-2] - grid[0] * grid[1]
-        times = heads * v.shape[-1] // len(self.weight)
-        weight = self.weight.to(v.dtype).repeat(times, 1, 1, 1)
-        bias = None if self.bias is None else self.bias.to(v.dtype).repeat(times)
-        fast = native.local(out, v, weight, grid) if bias is None else None
-        if fast is not None:
-            return fast
-        # as one filter a channel over (B, N, H K), the order in which the heads were made and are put together again: nothing is copied
-        image = v.transpose(1, 2).flatten(2)[:, prefix:].unflatten(1, grid).permute(0, 3, 1, 2)
-        local = F.conv2d(image, weight, bias, padding=self.padding, groups=len(weight))
-        local = local.permute(0, 2, 3, 1).flatten(1, 2).unflatten(-1, (heads, -1)).transpose(1, 2)
-        return out + F.pad(local, (0, 0, prefix, 0))
+        return ops.add_convolution(out, _hidden(v, mask), *self.filters(v), grid)
 
     def reference(self, out: Tensor, v: Tensor, mask: Tensor | None, grid: Grid | None) -> Tensor:
-        """The same, a neighbour at a time."""
-        if grid is None:
-            return out
-        if mask is not None:
-            v = v.masked_fill(~mask[:, None, :, None], 0.0)
-        (height, width), side, out = grid, self.kernel_size[0], out.clone()
-        padded = F.pad(v[:, :, -height * width :].unflatten(2, grid), (0, 0, *[side // 2] * 4))
-        sums = out[:, :, -height * width :].unflatten(2, grid)
-        for y in range(side):
-            for x in range(side):
-                sums += self.weight[:, 0, y, x].to(v.dtype).view(-1, 1, 1, v.shape[-1]) * padded[:, :, y : y + height, x : x + width]
-        if self.bias is not None:
-            sums += self.bias.to(v.dtype).view(-1, 1, 1, v.shape[-1])
-        return out
+        """The same, a neighbor at a time."""
+        return out if grid is None else ops.add_convolution_slow(out, _hidden(v, mask), *self.filters(v), grid)
+
+    def filters(self, v: Tensor) -> tuple[Tensor, Tensor | None]:
+        """One for every channel of every head, and their biases."""
+        weight, bias = self.weight.to(v.dtype), None if self.bias is None else self.bias.to(v.dtype)
+        times = v.shape[1] * v.shape[-1] // len(weight)
+        return (weight, bias) if times == 1 else (weight.repeat(times, 1, 1, 1), None if bias is None else bias.repeat(times))
+
+
+def _hidden(v: Tensor, mask: Tensor | None) -> Tensor:
+    return v if mask is None else v.masked_fill(~mask[:, None, :, None], 0.0)
 
 
 class LocalCore(Core):

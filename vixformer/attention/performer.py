@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention import native, ops
+from vixformer import ops
 from vixformer.attention.base import Shape
 from vixformer.attention.kernels.base import Kernel
 from vixformer.attention.kernels.softmax import SoftmaxKernel
@@ -163,13 +163,10 @@ class Performer(LinearCore, name="performer"):
         near = ops.window_attention_macs(n, self.shape.head_dim, self.config.window, self.causal)
         return (super().macs(n) - local) // heads * self.far + self.config.local_heads * near + local
 
-    def native_map(self) -> native.FeatureMap | None:
-        exponential = self.kernel.native_form()
-        if exponential is None or self.bias is not None or self.gate is not None or self.config.learned or self.config.norm:
+    def feature_map(self) -> ops.FeatureMap | None:
+        if self.bias is not None or self.gate is not None or self.config.learned or self.config.norm:
             return None
-        weight = getattr(self.kernel, "norm_weight", 0.0) * self.scale**2
-        directions = None if self.projection is None else self.projection.float().t() * self.scale
-        return native.FeatureMap(directions, self.scale, exponential, weight, self.kernel.config.eps, self.eps)
+        return self.kernel.feature_map(None if self.projection is None else self.projection.float(), self.scale)
 
     @property
     def width(self) -> int:

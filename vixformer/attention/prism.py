@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vixformer.attention import native
+from vixformer import ops
 from vixformer.attention.base import Shape
 from vixformer.attention.linear import LinearCore
 
@@ -62,10 +62,11 @@ class Prism(LinearCore, name="prism"):
         first, bias, second, shift = (t.to(x.dtype) for t in self.network())
         return ENDS[self.config.end](F.linear(F.relu(F.linear(x, first, bias)), second, shift)) + EPS
 
-    def native_map(self) -> native.FeatureMap | None:
+    def feature_map(self) -> ops.FeatureMap | None:
         if self.config.end == "elu":
             return None
-        return native.FeatureMap(None, 1.0, False, 0.0, EPS, 0.0, self.network(), smooth=self.config.end == "softplus")
+        first, bias, second, shift = self.network()
+        return ops.NetworkMap(first=first, bias=bias, second=second, shift=shift, smooth=self.config.end == "softplus", eps=EPS)
 
     @property
     def width(self) -> int:

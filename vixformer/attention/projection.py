@@ -10,12 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vixformer.attention import native
 from vixformer.attention.activations import activation
 from vixformer.attention.base import Core, Grid, Mechanism, Mixer, Shape
-from vixformer.attention.checks import check_rotation, check_tokens
+from vixformer.attention.checks import check_tokens
 from vixformer.attention.dropout import Dropout
-from vixformer.attention.ops import Rotation, rotate
+from vixformer.ops import Rotation, check_rotation, rotate, split_heads
 from vixformer.registry import Named
 
 
@@ -110,10 +109,10 @@ class LinearProjection(Attention, name="linear"):
         self.qkv = nn.Linear(shape.dim, 3 * shape.num_heads * shape.head_dim, bias=options.qkv_bias)
 
     def split(self, x: Tensor, grid: Grid | None) -> tuple[Tensor, Tensor, Tensor]:
-        return native.split(self.qkv(x), self.core.shape.num_heads)
+        return split_heads(self.qkv(x), self.core.shape.num_heads)
 
     def turned(self, x: Tensor, grid: Grid | None, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
-        return native.split(self.qkv(x), self.core.shape.num_heads, rotation)
+        return split_heads(self.qkv(x), self.core.shape.num_heads, rotation)
 
 
 class OneKeyValueHead(Attention, name="one-kv"):

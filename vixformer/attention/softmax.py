@@ -1,4 +1,4 @@
-"""Exact attention: the baseline to beat. Torch's fused kernel, or our loops where they are faster."""
+"""Exact attention: the baseline to beat."""
 # N tokens  H heads  K head width
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from vixformer.attention import native, ops
+from vixformer import ops
 from vixformer.attention.base import Grid, Shape
 from vixformer.attention.local import LocalCore
-
-SHORT = 512
-"""Keys up to which our loops were never slower than torch's kernel, forward and backward (docs/speed.md)."""
 
 
 class Softmax(LocalCore, name="softmax"):
@@ -48,9 +45,7 @@ class Softmax(LocalCore, name="softmax"):
         if self.config.naive:
             out = ops.softmax_attention_slow(q, k, v, mask, self.config.causal, self._bias(q, k, grid), drop)
             return out if self.conv is None else self.conv(out, v, mask, grid)
-        short = not drop and mask is None and not self.config.causal and self.distances is None and k.shape[-2] <= SHORT
-        fast = native.exact(q, k, v) if short else None
-        out = ops.softmax_attention(q, k, v, mask, self.config.causal, self._bias(q, k, grid), drop) if fast is None else fast
+        out = ops.softmax_attention(q, k, v, mask, self.config.causal, self._bias(q, k, grid), drop)
         return out if self.conv is None else self.conv(out, v, mask, grid)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:

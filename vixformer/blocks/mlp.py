@@ -8,8 +8,8 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from vixformer.attention.activations import activation
 from vixformer.attention.dropout import Dropout
-from vixformer.attention.ops import transformed
 from vixformer.attention.projection import LinearNorm
+from vixformer.ops import eager
 
 LARGE = 2**16
 """Numbers an image from which the hidden layer is made again in backward: it takes a few percent of a step, which small models notice."""
@@ -40,7 +40,7 @@ def activated(act: nn.Module, hidden: Tensor, linear: nn.Module) -> Tensor:
     """
     active = act(hidden)
     small = hidden.numel() < LARGE * hidden.shape[0] or hidden.is_meta
-    if small or not active.requires_grad or isinstance(act, nn.ReLU) or torch.compiler.is_compiling() or transformed():
+    if small or not active.requires_grad or isinstance(act, nn.ReLU) or not eager():
         return linear(active)
     place = active.data_ptr()
 

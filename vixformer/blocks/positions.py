@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from typing_extensions import Self
 
 from vixformer.attention.base import Grid
-from vixformer.attention.ops import Rotation
+from vixformer.ops import Rotation
 from vixformer.registry import Named
 
 START = 0.5

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vixformer.attention import ops
+from vixformer import ops
 from vixformer.attention.base import Mechanism, Mixer
 from vixformer.attention.layout import parse, print_layer, print_layers
 from vixformer.attention.performer import Performer

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vixformer import ops
 from vixformer.data.augment import resize
 from vixformer.results.predictor import Predictor
 
@@ -30,9 +31,9 @@ class Shipped(nn.Module):
 
 
 def program(shipped: Shipped, example: Tensor, dynamic_batch: bool) -> Any:
-    """What torch.export makes of it, for any batch or for that of the example."""
+    """What torch.export makes of it, of operations of torch alone, for any batch or for that of the example."""
     shapes = ({0: torch.export.Dim("batch", max=2**15)},) if dynamic_batch else None
     if dynamic_batch and len(example) < 2:
         example = example.expand(2, -1, -1, -1).contiguous()  # a batch of one would be taken for a constant
-    with torch.no_grad():
+    with ops.portable(), torch.no_grad():
         return torch.export.export(shipped, (example,), dynamic_shapes=shapes)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
+from vixformer import ops
 from vixformer.measure.cost import bytes_saved, most_tokens, multiply_adds
 from vixformer.measure.latency import Ratio, Timing, paired_ratio, rounds, summarised
 from vixformer.measure.layer import Layer
@@ -187,7 +188,7 @@ def _measured(cases: Sequence[_Case], sizes: Sizes | Models) -> list[Measured]:
 def call(module: Any, x: Tensor, sizes: Conditions) -> Callable[[], Any]:
     """One inference, or one training step."""
     module = module.train(sizes.train)
-    forward: Any = torch.compile(module) if sizes.compile else module
+    forward: Any = ops.compiled(module) if sizes.compile else module
 
     def lower() -> Any:
         return _lower(x.device, sizes)

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import FlopCounterMode
 
+from vixformer import ops
 from vixformer.attention.base import Mechanism
 from vixformer.attention.layout import print_layer
 from vixformer.attention.projection import Attention
@@ -73,7 +74,7 @@ def multiply_adds(module: nn.Module, *inputs: Any, **options: Any) -> int:
     for mixer in module.modules():
         if isinstance(mixer, Mechanism) and mixer.by_formula:
             mixer.register_forward_hook(add)
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+    with ops.portable(), torch.no_grad(), FlopCounterMode(display=False) as counter:
         module(*inputs, **options)
     return counter.get_total_flops() // 2 + unseen
 
@@ -100,15 +101,18 @@ def _storages(tree: Any) -> list[torch.UntypedStorage]:
 
 
 def bytes_kept(forward: Callable[..., Tensor], *inputs: Tensor) -> int:
-    """What is still in memory after a forward pass, only because backward will need it. Inputs and parameters do not count."""
-    with torch.enable_grad(), _Storages() as storages:
+    """What is still in memory after a forward pass, only because backward will need it. Inputs and parameters do not count.
+
+    By operations of torch, so that every machine counts the same.
+    """
+    with ops.portable(), torch.enable_grad(), _Storages() as storages:
         loss = forward(*inputs).sum()
     kept = sum(size for ref, size in storages.made.values() if not ref.expired())
     return kept - loss.untyped_storage().nbytes()
 
 
 def bytes_saved(module: nn.Module, x: Tensor) -> int:
-    """The same, as it runs on this machine: compiled loops may keep less than torch's way, by which `bytes_kept` counts everywhere."""
+    """The same, as it runs on this machine: compiled kernels may keep less than operations of torch."""
     held: dict[int, int] = {}
 
     def pack(t: Tensor) -> Tensor:

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from vixformer.ops import native
+
 
 def processor() -> str:
     info = Path("/proc/cpuinfo")
@@ -26,9 +28,18 @@ def computes_in(precision: str, device: torch.device) -> bool:
     return re.search(wanted, info.read_text()) is not None
 
 
-def machine(device: torch.device) -> dict[str, Any]:
+def machine(device: torch.device, since: int | None = None) -> dict[str, Any]:
+    """`kernels`: whether compiled kernels are on, or, with `since`, whether any has run since `kernel_calls` was that."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
-    return {"device": device.type, "processor": name, "threads": torch.get_num_threads(), "torch": torch.__version__}
+    kernels = native.status()
+    used = kernels.on and device.type == "cpu" if since is None else kernel_calls() > since
+    facts = {"device": device.type, "processor": name, "threads": torch.get_num_threads(), "torch": torch.__version__}
+    return facts | {"kernels": used, "instructions": kernels.instructions if used else None}
+
+
+def kernel_calls() -> int:
+    """How often a compiled kernel has run in this process."""
+    return native.calls()
 
 
 def usable(name: str, what: str) -> torch.device:

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from vixformer import ops
 from vixformer.measure.layer import Layer
 from vixformer.models import create_model
 from vixformer.notes import Note
@@ -157,10 +158,8 @@ def main() -> None:
     """A job a line on standard input, its peak on standard output."""
     import torch._dynamo  # noqa: F401  # what an optimiser imports at its first step, so that not every child has to
 
-    from vixformer.attention.native import library
-
     warnings.simplefilter("ignore", Note)  # the process that asks has said the same
-    library()
+    ops.prepare()
     with os.fdopen(os.dup(1), "w") as told:
         os.dup2(2, 1)  # what a model prints is no answer
         for line in sys.stdin:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model
 from torch import Tensor, nn
 
-from vixformer.attention import native
+from vixformer import ops
 from vixformer.attention.base import redraw, shrink
 from vixformer.backbones.base import BEST, WEIGHTS_FILE, Backbone, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
@@ -31,7 +31,7 @@ from vixformer.data.preprocess import Preprocessing
 from vixformer.measure import footprint
 from vixformer.measure.accuracy import Scores, evaluate
 from vixformer.measure.load import Sample
-from vixformer.measure.machine import machine
+from vixformer.measure.machine import kernel_calls, machine
 from vixformer.notes import note
 from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY
 from vixformer.training.allocator import keep_freed_memory
@@ -126,7 +126,7 @@ class _Run:
     ) -> None:
         """`held` gets the lock of the run folder."""
         self.recipe, self.folder, self.observer, self.interrupt = recipe, folder, observer, Interrupt()
-        self.calls = native.calls()
+        self.calls = kernel_calls()
         self.device = process_device(pick_device(recipe.train.device))
         self.group = Group(self.device, recipe.train.shard)
         if not self.group.writes:
@@ -161,7 +161,7 @@ class _Run:
         wrapped = self.group.wrapped(begun.model)
         optimizer = make_optimizer(begun.model, recipe.train)
         self.state = State(begun.model, optimizer, scaler, order, augment, features, conversion=begun.conversion)
-        self.forward: Any = torch.compile(wrapped) if recipe.train.compile else wrapped
+        self.forward: Any = ops.compiled(wrapped) if recipe.train.compile else wrapped
         self.best: dict[str, Tensor] | None = None
         self.retreats = 0
         self.snapshot: Any = None
@@ -336,12 +336,10 @@ class _Run:
         began = time.perf_counter()
         scores = self._evaluate(self.parts.test)
         test_seconds = time.perf_counter() - began
-        ran = native.calls() > self.calls
         best = self._best_epoch() + 1
         chosen = history[best - 1] if best else self._beginning()
         summary = summarise(self.recipe, self.parts, state, scores, {"best_epoch": best, **chosen})
-        kernels = {"kernels": ran, "instructions": native.instructions() if ran else None}
-        summary |= {"test_seconds": test_seconds, **self._costs(), "machine": {**machine(self.device), **kernels}}
+        summary |= {"test_seconds": test_seconds, **self._costs(), "machine": machine(self.device, self.calls)}
         if self.load is not None:
             summary |= {"train_others": self.load.others, "train_cores": self.load.cores}
         if self.folder is not None:

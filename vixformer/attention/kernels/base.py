@@ -10,6 +10,7 @@ import torch
 from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 
+from vixformer import ops
 from vixformer.registry import Configured
 
 
@@ -25,9 +26,8 @@ class Kernel(nn.Module, Configured, family="kernel"):
     uses_norm: ClassVar[bool] = False
     estimates_softmax: ClassVar[bool] = False
     """Whether products of its features are, on average, those of exact attention. Not inherited."""
-    native_exp: ClassVar[bool | None] = None
-    """For kernels that compiled code knows too: whether they are the exponential form (true) or ReLU (false). Not inherited, because a
-    subclass has another formula."""
+    form: ClassVar[type[ops.ReluMap] | type[ops.ExpMap] | None] = None
+    """The description of its features that operations know, if there is one. Not inherited, because a subclass has another formula."""
     one_each: ClassVar[bool] = False
     """Whether each feature is made of one direction alone, so that single features can be dropped. Not inherited."""
     floor: float | None = None
@@ -46,9 +46,13 @@ class Kernel(nn.Module, Configured, family="kernel"):
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         raise NotImplementedError
 
-    def native_form(self) -> bool | None:
-        """`native_exp`, or None where an option makes a formula that compiled code does not know."""
-        return vars(type(self)).get("native_exp")
+    def feature_map(self, directions: Tensor | None, scale: float) -> ops.FeatureMap | None:
+        """The description, with directions (M, K); None where there is none."""
+        form = vars(type(self)).get("form")
+        if form is None:
+            return None
+        weight = {"weight": getattr(self, "norm_weight", 0.0) * scale**2} if form is ops.ExpMap else {}
+        return form(directions=directions, scale=scale, eps=self.config.eps, **weight)
 
     def macs(self) -> int:
         """Multiply-adds a token and head, beyond the random projection."""

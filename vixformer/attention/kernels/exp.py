@@ -9,7 +9,7 @@ import torch
 from pydantic import PositiveFloat
 from torch import Tensor
 
-from vixformer.attention import ops
+from vixformer import ops
 from vixformer.attention.kernels.base import PositiveKernel
 
 
@@ -19,7 +19,7 @@ class Exp(PositiveKernel, name="exp"):
     """
 
     one_each = True
-    native_exp = True
+    form = ops.ExpMap
 
     @dataclass(frozen=True, kw_only=True)
     class Config(PositiveKernel.Config):
@@ -50,8 +50,8 @@ class Exp(PositiveKernel, name="exp"):
         low = -clamp if self.config.clamp_min is None else self.config.clamp_min
         return torch.exp(u.clamp(low, clamp)) + eps
 
-    def native_form(self) -> bool | None:
-        return super().native_form() if self.config.clamp is None else None
+    def feature_map(self, directions: Tensor | None, scale: float) -> ops.FeatureMap | None:
+        return super().feature_map(directions, scale) if self.config.clamp is None else None
 
 
 def _three_sigma(u: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from vixformer import ops
 from vixformer.attention.kernels.softmax import SoftmaxKernel
 
 
 class Gaussian(SoftmaxKernel, name="gaussian"):
     one_each = True
-    native_exp = True
+    form = ops.ExpMap
     norm_weight = 1.0

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vixformer.attention import ops
+from vixformer import ops
 from vixformer.attention.kernels.base import Kernel
 
 

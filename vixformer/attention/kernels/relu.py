@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vixformer.attention import ops
+from vixformer import ops
 from vixformer.attention.kernels.base import PositiveKernel
 
 
 class ReLU(PositiveKernel, name="relu"):
     one_each = True
-    native_exp = False
+    form = ops.ReluMap
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         # clamp, unlike relu, does not need its own output for backward, so eps can be added in place

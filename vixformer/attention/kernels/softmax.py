@@ -8,13 +8,13 @@ from typing import Any
 from pydantic import NonNegativeFloat
 from torch import Tensor
 
-from vixformer.attention import ops
+from vixformer import ops
 from vixformer.attention.kernels.base import PositiveKernel
 
 
 class SoftmaxKernel(PositiveKernel, name="softmax"):
     one_each = True
-    native_exp = True
+    form = ops.ExpMap
     estimates_softmax = True
     projects = "always"
     uses_norm = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vixformer.attention import ops
+from vixformer import ops
 from vixformer.attention.kernels.base import Kernel
 
 

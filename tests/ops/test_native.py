@@ -1,9 +1,11 @@
-"""The loops in C say what the reference says, and nobody needs them."""
+"""Compiled kernels say what the reference says, and nobody needs them."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,12 +14,26 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.attention.cases import build, core_of, distance, slow_unless
-from vixformer import create_attention
-from vixformer.attention import native, ops
+from vixformer import create_attention, ops
+from vixformer.attention import projection
 from vixformer.attention.base import Mechanism, Shape
 from vixformer.blocks.positions import Positions
+from vixformer.ops import native, rotary
+from vixformer.ops.softmax import exact_attention
 
 KERNELS = ["relu", "relu, total_eps=0.01, scale=half", "softmax", "softmax, eps=0", "gaussian", "gaussian, eps=0", "exp", "exp, eps=0"]
+
+
+@contextlib.contextmanager
+def calls() -> Iterator[list[str]]:
+    """The kernels that run inside."""
+    called: list[str] = []
+    plain = native.run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "run", lambda name, *args: (called.append(name), plain(name, *args))[1])
+        yield called
+
+
 compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 
 
@@ -30,10 +46,9 @@ def test_nystrom_equals_the_reference(n: int, options: str, landmarks: int) -> N
     assert native.library() is not None
     core = core_of(build(f"nystrom(landmarks={landmarks}{options})", n, dim=64, heads=2))
     q, k, v = (1.5 * torch.randn(3, 2, n, 32) for _ in range(3))
-    if n > landmarks:
-        filters = None if core.conv is None else core.conv.weight.flatten(1)  # pyright: ignore
-        assert native.nystrom(q, k, v, landmarks, core.config.iterations, filters) is not None
-    assert distance(core(q, k, v), core.reference(q, k, v)) <= 1e-5
+    with calls() as called:
+        assert distance(core(q, k, v), core.reference(q, k, v)) <= 1e-5
+    assert called == ["nystrom" if n > landmarks else "exact"]
 
 
 @compiler
@@ -45,7 +60,7 @@ def test_the_gradients_of_nystrom_are_those_of_the_reference(n: int, options: st
     wanted = [*(2 * torch.randn(3, 2, n, 32) for _ in range(3)), *core.parameters()]
     inputs = [t.requires_grad_() for t in wanted]
     out = core(*inputs[:3])
-    assert type(out.grad_fn).__name__ == "_NystromBackward"
+    assert type(out.grad_fn).__name__ == "_NystromAttentionBackward"
     grad = torch.randn_like(out)
     found = torch.autograd.grad(out, inputs, grad)
     right = torch.autograd.grad(core.reference(*(t.double() for t in inputs[:3])), inputs, grad.double())
@@ -64,7 +79,7 @@ def test_gradients_are_written_where_the_layer_before_wants_them(word: str, monk
     monkeypatch.setattr(torch, "cat", lambda *args: joined.append(1) or plain(*args))
     (ours,) = torch.autograd.grad(attention(x, grid=(5, 5)).square().sum(), attention.qkv.weight)
     assert not joined
-    monkeypatch.setattr(native, "split", native._split)
+    monkeypatch.setattr(rotary, "unwatched", lambda: False)
     (right,) = torch.autograd.grad(attention(x, grid=(5, 5)).square().sum(), attention.qkv.weight)
     assert distance(ours, right) <= 1e-6
 
@@ -77,7 +92,7 @@ def test_linformer_and_its_gradients(share: str, n: int, rank: int) -> None:
     core = core_of(build(f"linformer(rank={rank}, share={share})", n + 3, dim=64, heads=2))
     inputs = [*(torch.randn(2, 2, n, 32).requires_grad_() for _ in range(3)), *core.parameters()]
     out, right = core(*inputs[:3]), core.reference(*(t.double() for t in inputs[:3]))
-    assert type(out.grad_fn).__name__ == "_LinformerBackward"
+    assert type(out.grad_fn).__name__ == "_LinformerAttentionBackward"
     assert distance(out, right) <= 1e-5
     grad = torch.randn_like(out)
     for one, other in zip(torch.autograd.grad(out, inputs, grad), torch.autograd.grad(right, inputs, grad.double()), strict=True):
@@ -91,26 +106,26 @@ def test_rotary_positions_turn_q_and_k_and_their_gradients_back(word: str, width
     attention: Any = create_attention(word, dim=2 * width, num_heads=2, num_tokens=1 + 35)
     x = torch.randn(3, 36, 2 * width, requires_grad=True)
     rotation = Positions.member("rope2d")(2 * width, width, (5, 7), 1).rotation(x, (5, 7))
-    called, plain = [], native._call
-    monkeypatch.setattr(native, "_call", lambda name, *args: (called.append(name), plain(name, *args))[1])
     inputs = [x, attention.qkv.weight]
 
     def found() -> list[Tensor]:
         out = attention(x, grid=(5, 7), rotation=rotation)
         return [out, *torch.autograd.grad(out.square().sum(), inputs)]
 
-    ours = found()
+    with calls() as called:
+        ours = found()
     assert called.count("rotate") == (4 if width % 8 == 0 else 0)  # q and k, there and back
     with torch.no_grad():
         assert distance(attention(x, grid=(5, 7), rotation=rotation), ours[0]) <= 1e-6
-    monkeypatch.setattr(native, "split", _split_and_rotate)
+    monkeypatch.setattr(projection, "split_heads", _split_and_rotate)
     for one, other in zip(ours, found(), strict=True):
         assert distance(one, other) <= 1e-5
 
 
 def _split_and_rotate(qkv: Tensor, heads: int, rotation: ops.Rotation) -> tuple[Tensor, Tensor, Tensor]:
-    q, k, v = native._split(qkv, heads)
-    return ops.rotate(q, *rotation), ops.rotate(k, *rotation), v
+    q, k, v = rotary._split(qkv, heads)
+    with ops.portable():
+        return ops.rotate(q, *rotation), ops.rotate(k, *rotation), v
 
 
 @compiler
@@ -123,7 +138,7 @@ def test_gradients_of_gradients_of_rotary_positions() -> None:
         (grad,) = torch.autograd.grad((q * k * v).sum(), qkv, create_graph=True)
         return torch.autograd.grad(grad.square().sum(), qkv)[0]
 
-    assert distance(twice(native.split), twice(_split_and_rotate)) <= 1e-5
+    assert distance(twice(ops.split_heads), twice(_split_and_rotate)) <= 1e-5
 
 
 @compiler
@@ -134,9 +149,10 @@ def test_the_convolution_of_v_and_its_gradients(grid: tuple[int, int], front: in
     core = core_of(build(f"lens(conv={side})", front + grid[0] * grid[1], dim=64, heads=2))
     out, v = (torch.randn(3, 2, front + grid[0] * grid[1], 32).requires_grad_() for _ in range(2))
     weight = core.conv.weight  # pyright: ignore
-    ours = native.local(out, v, weight, grid)  # pyright: ignore
+    with calls() as called:
+        ours = ops.add_convolution(out, v, weight, None, grid)  # pyright: ignore
+    assert called == ["local"]
     right = core.conv.reference(out.double(), v.double(), None, grid)  # pyright: ignore
-    assert ours is not None
     assert distance(ours, right) <= 1e-5
     grad = torch.randn_like(ours)
     found, expected = torch.autograd.grad(ours, [out, v, weight], grad), torch.autograd.grad(right, [out, v, weight], grad.double())  # pyright: ignore
@@ -159,9 +175,11 @@ def test_linear_attention_equals_the_reference(features: int, n: int, kernel: st
     q, k, v = (1.5 * torch.randn(3, 2, n, 32) for _ in range(3))
     k[1] *= 4  # the largest key is not in the first block, and one image is unlike the others
     k[:, :, n // 2] *= 2
-    assert native.linear_attention(q, k, v, core.native_map()) is not None  # pyright: ignore
+    with calls() as called:
+        out = core(q, k, v)
+    assert called == ["linear_attention"]
     # One feature may be what is left of 32 products that cancel: the order of the sum, which is the machine's, shows.
-    assert distance(core(q, k, v), core.reference(q, k, v)) <= (1e-4 if features == 1 else 1e-5)
+    assert distance(out, core.reference(q, k, v)) <= (1e-4 if features == 1 else 1e-5)
 
 
 @compiler
@@ -176,7 +194,7 @@ def test_the_gradients_of_linear_attention_are_those_of_the_reference(n: int, fe
     grad = torch.randn(2, 2, n, 32)
     single = [t.clone().requires_grad_() for t in (q, k, v)]
     out = core(*single)
-    assert type(out.grad_fn).__name__ == "_LinearBackward"
+    assert type(out.grad_fn).__name__ == "_LinearAttentionBackward"
     found = torch.autograd.grad(out, single, grad)
     inputs = q, k, v = [t.double().requires_grad_() for t in (q, k, v)]
     reference = core.reference(q, k, v)
@@ -195,7 +213,7 @@ def test_features_that_are_learned_and_their_gradients(n: int, heads: int, end: 
     inputs = [*(1.5 * torch.randn(3, heads, n, 64 // heads) for _ in range(3)), *core.parameters()]
     inputs = [t.requires_grad_() for t in inputs]
     out = core(*inputs[:3])
-    assert type(out.grad_fn).__name__ == "_LinearBackward"
+    assert type(out.grad_fn).__name__ == "_LinearAttentionBackward"
     grad = torch.randn_like(out)
     found = torch.autograd.grad(out, inputs, grad)
     right = core.reference(*(t.double() for t in inputs[:3]))
@@ -207,16 +225,15 @@ def test_features_that_are_learned_and_their_gradients(n: int, heads: int, end: 
 
 
 @compiler
-def test_training_takes_the_compiled_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_takes_the_compiled_way() -> None:
     """Or nothing above would say anything about training."""
-    called: list[str] = []
-    plain = native._call
-    monkeypatch.setattr(native, "_call", lambda name, *args: (called.append(name), plain(name, *args))[1])
-    for word in ("softmax", "performer(kernel=relu, features=16)", "performer(features=16)", "linformer(rank=5)"):
-        create_attention(word, dim=32, num_heads=2, num_tokens=20)(torch.randn(2, 20, 32, requires_grad=True)).sum().backward()
+    with calls() as called:
+        for word in ("softmax", "performer(kernel=relu, features=16)", "performer(features=16)", "linformer(rank=5)"):
+            create_attention(word, dim=32, num_heads=2, num_tokens=20)(torch.randn(2, 20, 32, requires_grad=True)).sum().backward()
     assert called == [*["exact", "exact_backward"], *["linear_attention", "linear_attention_backward"] * 2, *["exact", "exact_backward"]]
-    called.clear()
-    create_attention("linformer(rank=8)", dim=32, num_heads=2, num_tokens=20)(torch.randn(2, 20, 32, requires_grad=True)).sum().backward()
+    with calls() as called:
+        layer = create_attention("linformer(rank=8)", dim=32, num_heads=2, num_tokens=20)
+        layer(torch.randn(2, 20, 32, requires_grad=True)).sum().backward()
     assert called == ["along", "along", "exact", "exact_backward", "along_backward", "along_backward"]
 
 
@@ -225,14 +242,13 @@ def test_training_takes_the_compiled_way(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     "word", ["lens", "prism", "performer(kernel=relu, features=16, conv=3)", "performer(features=16)", "softmax(conv=3)"]
 )
-def test_low_precision_is_widened_and_not_left_to_torch(word: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    called, plain = [], native._call
-    monkeypatch.setattr(native, "_call", lambda name, *args: (called.append(name), plain(name, *args))[1])
+def test_low_precision_is_widened_and_not_left_to_torch(word: str, dtype: torch.dtype) -> None:
     core = core_of(build(word, 25, dim=32, heads=2))
     inputs = [torch.randn(3, 2, 25, 16).to(dtype).requires_grad_() for _ in range(3)]
-    out = core(*inputs, grid=(5, 5))
-    grad = torch.randn_like(out)
-    found = torch.autograd.grad(out, inputs, grad)
+    with calls() as called:
+        out = core(*inputs, grid=(5, 5))
+        grad = torch.randn_like(out)
+        found = torch.autograd.grad(out, inputs, grad)
     loops = "exact" if word.startswith("softmax") else "linear_attention"
     assert {loops, f"{loops}_backward"} <= set(called)
     assert ("local" in called) == (core.conv is not None)  # pyright: ignore[reportAttributeAccessIssue]
@@ -249,14 +265,14 @@ def test_exact_attention_and_its_gradients(n: int, keys: int) -> None:
     q, k, v = torch.randn(2, n, 3, 32).transpose(1, 2), 2 * torch.randn(2, 3, keys, 32), torch.randn(2, keys, 3, 32).transpose(1, 2)
     grad = torch.randn(2, 3, n, 32)
     ours, right = ([t.to(kind, copy=True).requires_grad_() for t in (q, k, v)] for kind in (torch.float32, torch.float64))
-    out, expected = native.exact(*ours), F.scaled_dot_product_attention(right[0], right[1], right[2])
+    out, expected = exact_attention(*ours), F.scaled_dot_product_attention(right[0], right[1], right[2])
     assert out is not None
     assert distance(out, expected) <= 1e-5
     found, sought = torch.autograd.grad(out, ours, grad), torch.autograd.grad(expected, right, grad.double())
     for one, other in zip(found, sought, strict=True):
         assert distance(one, other) <= 2e-5
     with torch.no_grad():
-        inference = native.exact(q, k, v)
+        inference = exact_attention(q, k, v)
     assert inference is not None
     assert torch.equal(inference, out)
 
@@ -266,22 +282,25 @@ def test_exact_attention_of_large_scores_and_shared_keys() -> None:
     q = (40 * torch.randn(2, 4, 50, 16)).requires_grad_()
     kv = torch.randn(2, 1, 50, 16).requires_grad_()
     shared = kv.expand(2, 4, 50, 16)
-    out, expected = native.exact(q, shared, shared), F.scaled_dot_product_attention(q, shared, shared)
+    out, expected = exact_attention(q, shared, shared), F.scaled_dot_product_attention(q, shared, shared)
     assert out is not None
     assert distance(out, expected) <= 1e-5
     found, sought = (torch.autograd.grad(o.square().sum(), [q, kv]) for o in (out, expected))
     for one, other in zip(found, sought, strict=True):
         assert distance(one, other) <= 1e-4
     q.data[0, 0, 0, 0] = torch.nan
-    assert native.exact(q, shared, shared)[0, 0, 0].isnan().all()  # pyright: ignore
+    assert exact_attention(q, shared, shared)[0, 0, 0].isnan().all()  # pyright: ignore
 
 
 @compiler
 @torch.no_grad()
 @pytest.mark.parametrize("kernel", ["cosh", "angular", "matrix", "exp, clamp=4", "gelu"])
-def test_other_kernels_are_left_to_torch(kernel: str) -> None:
+def test_features_that_no_kernel_makes_are_made_by_torch(kernel: str) -> None:
     core = core_of(build(f"performer(kernel={kernel}, features=16)", 20, dim=32, heads=2))
-    assert core.native_map() is None  # pyright: ignore
+    assert core.feature_map() is None  # pyright: ignore
+    with calls() as called:
+        core(*torch.randn(3, 2, 2, 20, 16))
+    assert called == ["feature_attention"]
 
 
 @compiler
@@ -292,8 +311,7 @@ def test_any_strides() -> None:
     one_head = torch.randn(2, 1, 50, 16).expand(2, 4, 50, 16)
     turned = torch.randn(2, 4, 16, 50).transpose(-1, -2)
     for q, k, v in (packed, (packed[0].contiguous(), one_head, one_head), (turned, packed[1], turned)):
-        out = native.nystrom(q, k, v, 16, 6, None)
-        assert out is not None
+        out = ops.nystrom_attention(q, k, v, 16, 6)
         assert distance(out + core.conv(v), core.reference(q, k, v)) <= 1e-5  # pyright: ignore
 
 
@@ -301,8 +319,7 @@ def test_any_strides() -> None:
 @torch.no_grad()
 def test_large_scores_do_not_overflow() -> None:
     q, k, v = (40 * torch.randn(1, 2, 70, 16) for _ in range(3))
-    out = native.nystrom(q, k, v, 16, 6, None)
-    assert out is not None
+    out = ops.nystrom_attention(q, k, v, 16, 6)
     assert out.isfinite().all()
 
 
@@ -317,15 +334,19 @@ def test_fewer_keys_than_queries_are_not_read_past_their_end() -> None:
         assert [t.grad.shape for t in inputs] == [t.shape for t in (q, k, v)]  # pyright: ignore
     with pytest.raises(ValueError, match="nystrom needs as many keys as queries, and there are 20 and 70"):
         core_of(build("nystrom(landmarks=16)", 70, dim=32, heads=2))(q, k, v)
-    assert native.exact(q, k, v[:, :, :10]) is None
-    assert native.nystrom(q, k, v, 16, 6, None) is None
+    with pytest.raises(ValueError, match=r"attention takes q \(batch, heads, tokens, width\)"):
+        ops.softmax_attention(q, k, v[:, :, :10])
+    with pytest.raises(ValueError, match="landmarks need as many keys as queries, and there are 20 and 70"):
+        ops.nystrom_attention(q, k, v, 16, 6)
 
 
-def test_torch_does_what_c_cannot() -> None:
-    q = torch.randn(1, 2, 70, 16)
-    assert native.nystrom(q.double(), q.double(), q.double(), 16, 6, None) is None
-    assert native.nystrom(q, q, q, 7, 6, None) is None
-    assert native.nystrom(q.to("meta"), q.to("meta"), q.to("meta"), 16, 6, None) is None
+@pytest.mark.parametrize("change", [{"landmarks": 7}, {"dtype": torch.float64}, {"device": "meta"}, {}])
+def test_torch_does_what_kernels_cannot(change: dict[str, Any]) -> None:
+    landmarks = change.pop("landmarks", 16)
+    q = torch.randn(1, 2, 70, 16).to(**change)
+    with calls() as called, contextlib.nullcontext() if change or landmarks == 7 else ops.portable():
+        assert ops.nystrom_attention(q, q, q, landmarks, 6).shape == q.shape
+    assert "nystrom" not in called
 
 
 @compiler

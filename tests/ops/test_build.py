@@ -17,10 +17,11 @@ import pytest
 import torch
 
 from vixformer import create_attention
-from vixformer.attention import native
-from vixformer.attention.native import build
 from vixformer.measure import memory
 from vixformer.notes import Note
+from vixformer.ops import native
+from vixformer.ops.native import build
+from vixformer.ops.softmax import exact_attention
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 QUICK = "-O0"  # compiled in a fifth of the time
@@ -31,9 +32,9 @@ FORK = multiprocessing.get_context("fork") if hasattr(os, "fork") else None
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Look for the library anew, before and after."""
     monkeypatch.setenv("VIX_NATIVE_FLAGS", QUICK)
-    native.library.cache_clear()
+    build.found.cache_clear()
     yield
-    native.library.cache_clear()
+    build.found.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("whole")))
         patch.setenv("VIX_NATIVE_FLAGS", QUICK)
-        native.library.cache_clear()
+        build.found.cache_clear()
         built = native.library()
     assert built is not None
     return Path(built._name)
@@ -59,7 +60,7 @@ class Cache:
 
     def load(self) -> bool:
         """As a new process would, and whether it works."""
-        native.library.cache_clear()
+        build.found.cache_clear()
         return native.library() is not None and _answers()
 
     @property
@@ -88,7 +89,7 @@ def cache(tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> Cache
 
 def _answers() -> bool:
     q = torch.randn(1, 2, 5, 16)
-    out = native.exact(q, q, q)
+    out = exact_attention(q, q, q)
     return out is not None and torch.allclose(out, torch.nn.functional.scaled_dot_product_attention(q, q, q), atol=1e-5)
 
 
@@ -236,15 +237,71 @@ def test_the_process_that_measures_memory_does_not_repeat_it(cache: Cache) -> No
 
 
 @pytest.mark.parametrize(
-    "setting",
-    [{"VIX_NATIVE": "0"}, {"CC": "no-such-compiler"}, {"CC": "false"}, {"CC": 'cc "'}, {"CC": " "}],
+    ("setting", "reason", "advice"),
+    [
+        ({"CC": "no-such-compiler"}, "there is no C compiler named no-such-compiler", "install gcc or clang"),
+        ({"CC": "false"}, "false could not compile them (exit status 1)", "set CC to another compiler"),
+        ({"CC": 'cc "'}, "CC='cc \"' cannot be read (No closing quotation)", "set CC as in a shell"),
+        ({"CC": " "}, "CC=' ' names no C compiler", "set CC to the compiler that you have"),
+        ({"CC": "cc", "VIX_NATIVE_FLAGS": "--no-such-flag"}, "cc could not compile them (", "no-such-flag"),
+    ],
 )
-def test_nobody_needs_it(setting: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for key, value in setting.items():
-        monkeypatch.setenv(key, value)
-    module = create_attention("nystrom(landmarks=16)", dim=32, num_heads=2).eval()
-    with torch.no_grad():
-        assert module(torch.randn(1, 40, 32)).isfinite().all()
+def test_why_kernels_are_off_is_said_once(setting: dict[str, str], reason: str, advice: str, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        for key, value in setting.items():
+            patch.setenv(key, value)
+        with pytest.warns(Note, match="compiled attention kernels are off, so attention is slower: ") as said:
+            out = create_attention("nystrom(landmarks=16)", dim=32, num_heads=2)(torch.randn(1, 40, 32))
+        assert out.isfinite().all()
+        assert len(said) == 1
+        status = native.status()
+    assert (status.on, status.instructions, status.library) == (False, None, None)
+    assert reason in (status.reason or "")
+    assert advice in f"{status.reason} {status.advice}"
     assert native.library() is None
     assert not list(tmp_path.rglob("*.so"))
+
+
+def test_who_switches_them_off_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIX_NATIVE", "0")
+    assert native.status() == native.Status(False, reason="the environment variable VIX_NATIVE is 0", advice="unset it")
+
+
+def test_status_of_kernels_that_are_on(cache: Cache) -> None:
+    assert cache.load()
+    status = native.status()
+    assert status.instructions in ("avx512", "avx2", "avx", "sse2", "sve", "neon", "generic")
+    assert (status.on, status.library, status.reason) == (True, str(cache.file), None)
+
+
+@pytest.mark.filterwarnings("ignore::vixformer.notes.Note")
+def test_a_failed_compilation_is_remembered_until_something_changes(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = cache.script.read_text()
+    cache.script.write_text(good.replace("cp ", "echo it broke: error 7 >&2; exit 1; cp "))
+    assert not cache.load()
+    assert not cache.load()
+    assert cache.compilations == 1
+    (log,) = cache.folder.glob("*.log")
+    assert "it broke: error 7" in log.read_text()
+    assert "it broke: error 7" in (native.status().reason or "")
+    assert str(log) in (native.status().advice or "")
+    log.unlink()
+    assert not cache.load()
+    assert cache.compilations == 2
+    cache.script.write_text(good)  # another compiler of the same name
+    assert cache.load()
+    assert cache.compilations == 3
+
+
+def test_a_library_that_does_not_load_is_compiled_again(cache: Cache) -> None:
+    """Its digest is right, so it is no damage: what it needs is gone."""
+    assert cache.load()
+    made = cache.log.parent / "made.so"
+    source = "int needed(void); int needs(void) { return needed(); }"
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wl,-z,now", "-x", "c", "-", "-o", str(made)], input=source, text=True, check=True)
+    file = cache.file
+    file.unlink()
+    made.rename(cache.folder / f"{file.stem.rpartition('-')[0]}-{build._digest(made)}.so")
+    assert cache.load()
+    assert cache.compilations == 2

@@ -14,6 +14,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -22,26 +23,57 @@ from vixformer.notes import note
 from vixformer.writing import waiting
 
 HERE = Path(__file__).parent
-SOURCES = [HERE / name for name in ("about.c", "along.c", "exact.c", "fourier.c", "linear.c", "local.c", "nystrom.c", "rotate.c")]
+SOURCES = sorted(HERE.glob("*.c"))
 # -ffast-math would undo the rounding that exp is made of
 FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared"]
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 LOCK = "lock"
+LOG = ".log"
 BUILD = "tmp"
 """Prefix of the folders in which a compiler works."""
 
 
-@functools.cache
+@dataclass(frozen=True)
+class Status:
+    """Whether compiled kernels are on; where they are not, the reason and what to do."""
+
+    on: bool
+    instructions: str | None = None
+    """The instruction set that they were compiled for."""
+    library: str | None = None
+    """Where the library lies; in a temporary folder it is removed once it is loaded."""
+    reason: str | None = None
+    advice: str | None = None
+
+
+class NotBuiltError(Exception):
+    """The reason, and what to do."""
+
+
 def library() -> ctypes.CDLL | None:
     """The compiled library, or None where there cannot be one."""
-    command = None if os.environ.get("VIX_NATIVE") == "0" else _command()
+    return found()[0]
+
+
+def status() -> Status:
+    return found()[1]
+
+
+@functools.cache
+def found() -> tuple[ctypes.CDLL | None, Status]:
+    """Once a process, with one note where kernels are off though they could be on."""
+    if os.environ.get("VIX_NATIVE") == "0":
+        return None, Status(False, reason="the environment variable VIX_NATIVE is 0", advice="unset it")
     try:
-        return None if command is None else _loaded(command)
-    except (OSError, subprocess.SubprocessError):
-        return None
+        built = _loaded(_command())
+    except NotBuiltError as error:
+        reason, advice = error.args
+        note(f"compiled attention kernels are off, so attention is slower: {reason}. To change that, {advice}; or set VIX_NATIVE=0")
+        return None, Status(False, reason=reason, advice=advice)
+    return built, Status(True, built.instructions().decode(), built._name)
 
 
-def _loaded(command: list[str]) -> ctypes.CDLL | None:
+def _loaded(command: list[str]) -> ctypes.CDLL:
     name = f"attention-{_key(command)}"
     try:
         folder = _cache()
@@ -52,18 +84,27 @@ def _loaded(command: list[str]) -> ctypes.CDLL | None:
             "seconds: set XDG_CACHE_HOME to a folder that belongs to you, or set VIX_NATIVE=0 to run without these kernels",
         )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as private:  # what is loaded stays loaded
-        return _built_once(Path(private), name, command)
+        try:
+            return _built_once(Path(private), name, command)
+        except OSError as error:
+            raise NotBuiltError(f"no folder to compile in ({error})", "make room in a folder for temporary files, or set TMPDIR") from None
 
 
-def _command() -> list[str] | None:
-    """The compiler in CC, which may have arguments, and flags; None where there is no such compiler."""
+def _command() -> list[str]:
+    """The compiler in CC, which may have arguments, and flags."""
     posix = os.name != "nt"
-    try:
-        compiler = shlex.split(os.environ.get("CC") or "cc", posix=posix)
-        flags = shlex.split(os.environ.get("VIX_NATIVE_FLAGS", ""), posix=posix)
-    except ValueError:
-        return None
-    return [*compiler, *FLAGS, *flags] if compiler and shutil.which(compiler[0]) else None
+    words: dict[str, list[str]] = {}
+    for variable, usual in (("CC", "cc"), ("VIX_NATIVE_FLAGS", "")):
+        try:
+            words[variable] = shlex.split(os.environ.get(variable) or usual, posix=posix)
+        except ValueError as error:
+            given = os.environ[variable]
+            raise NotBuiltError(f"{variable}={given!r} cannot be read ({error})", f"set {variable} as in a shell") from None
+    compiler = words["CC"]
+    if not compiler or shutil.which(compiler[0]) is None:
+        missing = f"there is no C compiler named {compiler[0]}" if compiler else f"CC={os.environ['CC']!r} names no C compiler"
+        raise NotBuiltError(missing, "install gcc or clang, or set CC to the compiler that you have")
+    return [*compiler, *FLAGS, *words["VIX_NATIVE_FLAGS"]]
 
 
 def _openmp() -> list[Path]:
@@ -75,8 +116,15 @@ def _key(command: list[str]) -> str:
     """All that the library depends on: sources, compiler and flags, torch's OpenMP and the processor it is tuned for."""
     text = [path.read_text() for path in (*SOURCES, *sorted(HERE.glob("*.h")))]
     openmp = [(path.name, _digest(path)) for path in _openmp()]
-    content = (text, command, shutil.which(command[0]), openmp, platform.machine(), _processor())
+    compilers = [_version(path) for word in command if (path := shutil.which(word))]  # ccache gcc: both
+    content = (text, command, compilers, openmp, platform.machine(), _processor())
     return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
+
+
+def _version(program: str) -> tuple[str, int, int]:
+    """Of an executable: another one of its name is another compiler."""
+    found = os.stat(program)
+    return program, found.st_size, found.st_mtime_ns
 
 
 def _processor() -> str:
@@ -106,7 +154,7 @@ def _cache() -> Path:
 def _cached(folder: Path, name: str) -> ctypes.CDLL | None:
     """A library that is what was compiled: its name ends in the digest of its content."""
     for path in folder.glob(f"{name}-*.so"):
-        with contextlib.suppress(FileNotFoundError, AttributeError):  # removed by another process; without our functions
+        with contextlib.suppress(OSError, AttributeError):  # removed by another process, or it does not load; without our functions
             if path.stem == f"{name}-{_digest(path)}":
                 return _declared(ctypes.CDLL(str(path)))
     return None
@@ -116,30 +164,49 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _built_once(folder: Path, name: str, command: list[str]) -> ctypes.CDLL | None:
-    """Processes that start together compile one after the other, and all but the first find what it made."""
+def _built_once(folder: Path, name: str, command: list[str]) -> ctypes.CDLL:
+    """Processes that start together compile one after the other, and all but the first find what it made, or that it failed."""
+    log = folder / f"{name}{LOG}"
     with waiting(folder / LOCK) as alone:
         if alone:
             for left in folder.glob(f"{BUILD}*"):  # of compilations that were killed
                 shutil.rmtree(left, ignore_errors=True)
         built = _cached(folder, name)
-        if built is None:
+        if built is None and not log.exists():
             for damaged in folder.glob(f"{name}-*.so"):
                 damaged.unlink()
-            _compile(folder, name, command)
+            _compile(folder, name, command, log)
             built = _cached(folder, name)
+            if built is None and not log.exists():
+                log.write_text(f"{shlex.join(command)}\nthe library that it made does not load\n")
+        if built is None:
+            raise NotBuiltError(*_failure(log, command))
         return built
 
 
-def _compile(folder: Path, name: str, command: list[str]) -> None:
+def _failure(log: Path, command: list[str]) -> tuple[str, str]:
+    lines = log.read_text(errors="replace").splitlines()[1:]
+    said = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "it said nothing").strip()
+    return f"{command[0]} could not compile them ({said})", f"see {log}, and remove it to try again, or set CC to another compiler"
+
+
+def _compile(folder: Path, name: str, command: list[str], log: Path) -> None:
+    """A compilation that fails leaves a log: with the same compiler, flags and sources it is not tried again."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=BUILD) as work:
         target = Path(work) / "attention.so"
         command = [*command, "-o", str(target), *map(str, [*SOURCES, *_openmp()]), "-Wl,--as-needed", "-lm"]
-        # the compiler's own temporary files too, so that none are left when it is killed
-        done = subprocess.run(command, capture_output=True, timeout=300, env={**os.environ, "TMPDIR": work, "LC_ALL": "C"})
+        try:
+            # the compiler's own temporary files too, so that none are left when it is killed
+            done = subprocess.run(command, capture_output=True, timeout=300, env={**os.environ, "TMPDIR": work, "LC_ALL": "C"})
+        except subprocess.TimeoutExpired:
+            log.write_text(f"{shlex.join(command)}\nit took more than five minutes\n")
+            return
         if b"No space left on device" in done.stderr:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-        done.check_returncode()
+        if done.returncode or not target.exists():
+            said = done.stderr.decode(errors="replace") or f"exit status {done.returncode}\n"
+            log.write_text(f"{shlex.join(command)}\n{said}")
+            return
         with target.open("rb") as file:
             os.fsync(file.fileno())
         target.rename(folder / f"{name}-{_digest(target)}.so")
@@ -157,6 +224,8 @@ def _declared(built: ctypes.CDLL) -> ctypes.CDLL:
     features = [pointer, pointer, whole, real, real, real, real, whole] + [pointer] * 4
     built.linear_attention.argtypes = [pointer] * 4 + sizes + [pointer, *features]
     built.linear_attention_backward.argtypes = [pointer] * 8 + sizes + [pointer, pointer, *features] + [pointer] * 3
+    built.feature_attention.argtypes = [pointer] * 4 + sizes + [whole, pointer, real, real]
+    built.feature_attention_backward.argtypes = [pointer] * 8 + sizes + [whole, pointer, real, real]
     built.local.argtypes = [pointer] * 3 + sizes + [pointer, whole, whole]
     built.local_filters.argtypes = [pointer] * 3 + sizes + [whole, whole]
     built.nystrom.argtypes = [pointer] * 4 + sizes + [whole, pointer, whole]

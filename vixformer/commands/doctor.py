@@ -1,0 +1,40 @@
+"""`vix doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vixformer.terminal import say
+
+
+def doctor(args: Sequence[str]) -> None:
+    if args:
+        raise ValueError(f'"vix doctor" takes nothing, not {" ".join(args)}')
+
+    import warnings
+
+    import torch
+
+    from vixformer.measure.machine import processor
+    from vixformer.notes import Note
+    from vixformer.ops import native
+    from vixformer.version import __version__
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Note)  # what it would say stands below
+        status = native.status()
+    lines = {
+        "vixformer": __version__,
+        "torch": torch.__version__,
+        "processor": processor(),
+        "instructions": f"{torch.backends.cpu.get_cpu_capability()} in torch"
+        + (f", {status.instructions} in the compiled kernels" if status.on else ""),
+        "threads": str(torch.get_num_threads()),
+        "kernels": "on" if status.on else f"off: {status.reason}",
+    }
+    if status.on:
+        lines["library"] = str(status.library)
+    else:
+        lines["to do"] = str(status.advice)
+    for name, value in lines.items():
+        say(f"{name:<12}  {value}")

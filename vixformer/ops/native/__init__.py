@@ -1,0 +1,99 @@
+"""Compiled kernels, optional in every way: without a C compiler or with `VIX_NATIVE=0`, torch does the work."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from vixformer.ops.native.build import Status, library, status
+
+__all__ = [
+    "LANES",
+    "WIDTH",
+    "Status",
+    "apart",
+    "calls",
+    "library",
+    "like",
+    "loaded",
+    "on",
+    "parts",
+    "pointer",
+    "run",
+    "settled",
+    "side_by_side",
+    "status",
+]  # fmt: skip
+WIDTH = 8
+"""Of the vectors of the kernels."""
+LANES = 16
+"""Head width and landmarks must be multiples of this."""
+
+_calls = 0
+
+
+def settled(question: Callable[[], bool]) -> Callable[[], bool]:
+    """For torch.compile: the answer at compilation holds. (`torch.compiler.assume_constant_result` takes a second to import.)"""
+    question._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
+    return question
+
+
+@settled
+def on() -> bool:
+    """Whether there are kernels."""
+    return library() is not None
+
+
+def calls() -> int:
+    """How often a compiled kernel has run in this process."""
+    return _calls
+
+
+def loaded() -> ctypes.CDLL:
+    """The library, for a call of one of its functions."""
+    global _calls
+    built = library()
+    if built is None:
+        raise RuntimeError("this program was compiled for kernels that are off here: compile it inside `with vixformer.ops.portable():`")
+    _calls += 1
+    return built
+
+
+def run(name: str, given: tuple[Tensor, ...], made: tuple[Tensor, ...], shape: torch.Size, *options: object) -> None:
+    """Fill the tensors `made` from those `given`, (B, H, N, K) all of them."""
+    tensors = *(t if t.stride(-1) == 1 else t.contiguous() for t in given), *made
+    if any(t.dtype is not torch.float32 for t in tensors):
+        raise TypeError(f"compiled kernels take float32, not {', '.join(str(t.dtype) for t in tensors)}")
+    strides = (ctypes.c_long * (3 * len(tensors)))(*(step for t in tensors for step in t.stride()[:3]))
+    if getattr(loaded(), name)(*(t.data_ptr() for t in tensors), strides, *shape, *options):
+        raise MemoryError("no memory for attention")
+
+
+def pointer(x: Tensor | None) -> int | None:
+    return None if x is None else x.data_ptr()
+
+
+def like(x: Tensor) -> Tensor:
+    """Room for (B, H, N, K), in the order in which heads are put together again."""
+    b, h, n, d = x.shape
+    return x.new_empty(b, n, h, d).transpose(1, 2)
+
+
+def side_by_side(x: Tensor) -> Tensor:
+    """Room for the gradients of q, k and v, (B, N, 3, H, K), as they lie in the gradient of the layer that made them."""
+    b, h, n, d = x.shape
+    return x.new_empty(b, n, 3, h, d)
+
+
+def parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The three of them, each (B, H, N, K)."""
+    q, k, v = x.transpose(1, 3).unbind(2)
+    return q, k, v
+
+
+def apart(made: list[Tensor]) -> tuple[Tensor, ...]:
+    """Gradients of q, k and v, which lie side by side where they can."""
+    return parts(made[0]) if len(made) == 1 else tuple(made)

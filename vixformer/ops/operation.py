@@ -1,0 +1,112 @@
+"""How torch gets to know an operation that a compiled kernel runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import register_flop_formula
+
+from vixformer.ops.choice import unwatched
+
+TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)  # or a compiler may copy what kernels read as it lies
+
+
+class Operation:
+    """`call(*args)` runs it. `forward` and `backward` fill new tensors and know nothing of autograd. Torch has both by name, so that
+    compilers, counters and fake tensors see one operation each; where nobody is watching, they are called without that detour.
+
+    `forward` takes what `takes` says and returns what `gives` says: a tensor, or several, of which all but the first `results` are for
+    backward alone.
+    `backward` takes what `keeps` says, chosen by `kept` from the arguments and all that forward made, and a gradient of each result. It
+    returns what `returns` says, and `gradients` makes of that one for each argument. Fakes are of the same shapes and strides. An operation
+    that is its own gradient, or nearly so, has no `backward` and a `differentiate` of its own.
+    """
+
+    takes: ClassVar[str]
+    gives: ClassVar[str]
+    keeps: ClassVar[str]
+    returns: ClassVar[str]
+    results: ClassVar[int] = 1
+
+    forward: ClassVar[Callable[..., Any]]
+    fake: ClassVar[Callable[..., Any]]
+    kept: ClassVar[Callable[[tuple[Any, ...], Any], tuple[Any, ...]]]
+    backward: ClassVar[Callable[..., Any]]
+    fake_backward: ClassVar[Callable[..., Any]]
+    gradients: ClassVar[Callable[[Any, tuple[Any, ...], tuple[Tensor, ...]], tuple[Tensor | None, ...]]]
+    flops: ClassVar[Callable[..., int]]
+    """Of `forward`, from the shapes of the tensors that it takes and from its other arguments."""
+    backward_flops: ClassVar[Callable[..., int]]
+
+    op: ClassVar[Any]
+    backward_op: ClassVar[Any]
+    direct: ClassVar[Any]
+
+    def __init_subclass__(cls, name: str) -> None:
+        cls.op = _known(name, f"({cls.takes}) -> {cls.gives}", cls.forward, cls.fake, cls.flops)
+        torch.library.register_autograd(cls.op, cls.differentiate, setup_context=cls._remember)
+        if hasattr(cls, "backward"):
+            given = ", ".join(f"Tensor grad{i}" for i in range(cls.results))
+            schema = f"({cls.keeps}, {given}) -> {cls.returns}"
+            cls.backward_op = _known(f"{name}_backward", schema, cls.backward, cls.fake_backward, cls.backward_flops)
+            torch.library.register_autograd(cls.backward_op, _refuse)
+        cls.direct = type(f"_{cls.__name__}", (torch.autograd.Function,), {"forward": cls._forward, "backward": cls.differentiate})
+
+    @classmethod
+    def call(cls, *args: Any) -> Any:
+        if not unwatched():
+            made = cls.op(*args)
+        elif torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in args):
+            return cls.direct.apply(*args)
+        else:
+            made = cls.forward(*args)
+        return cls._shown(made)
+
+    @classmethod
+    def _shown(cls, made: Any) -> Any:
+        return made if isinstance(made, Tensor) else made[0] if cls.results == 1 else made[: cls.results]
+
+    @classmethod
+    def _forward(cls, ctx: Any, *args: Any) -> Any:
+        made = cls.forward(*args)
+        cls._remember(ctx, args, made)
+        return cls._shown(made)
+
+    @classmethod
+    def _remember(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        kept = cls.kept(inputs, output)
+        ctx.save_for_backward(*(x if isinstance(x, Tensor) else None for x in kept))
+        ctx.others = tuple(None if isinstance(x, Tensor) else x for x in kept)
+
+    @staticmethod
+    def recalled(ctx: Any) -> tuple[Any, ...]:
+        return tuple(other if tensor is None else tensor for tensor, other in zip(ctx.saved_tensors, ctx.others, strict=True))
+
+    @classmethod
+    def differentiate(cls, ctx: Any, *grads: Tensor) -> Any:
+        kept = cls.recalled(ctx)
+        # a gradient of this gradient has to see where it comes from
+        backward = cls.backward if unwatched() and not torch.is_grad_enabled() else cls.backward_op
+        return cls.gradients(backward(*kept, *grads[: cls.results]), kept, grads)
+
+
+def _known(name: str, schema: str, run: Any, fake: Any, flops: Any) -> Any:
+    """The operation as torch calls it: kernels are for CPUs, and compute in float32 under autocast too."""
+    full = f"vixformer::{name}"
+    torch.library.define(full, schema, tags=TAGS)
+    torch.library.impl(full, "CPU")(run)
+    torch.library.register_fake(full)(fake)
+    torch.library.register_autocast(full, "cpu", torch.float32)
+    packet = getattr(torch.ops.vixformer, name)
+    register_flop_formula(packet)(lambda *args, out_shape=None, **_: flops(*args))
+    return packet.default
+
+
+def _refuse(ctx: Any, *grads: Any) -> Any:
+    raise NotImplementedError(
+        "compiled kernels have no second derivatives: compute them inside "
+        "`with vixformer.ops.portable(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):`"
+    )
