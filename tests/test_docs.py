@@ -59,6 +59,12 @@ def test_layouts_of_the_page_can_be_read() -> None:
         parse(expression.replace("\\|", "|"))
 
 
+def test_the_readme_fits_on_a_page() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 80
+    assert max(map(len, lines)) <= 100
+
+
 LINKS = {page: re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()) for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]}
 
 
