@@ -30,6 +30,7 @@ lint: setup  ## without pytest
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.prose
 
 test-slow: setup  ## minutes: compiles every core with inductor, traces every pair, fills a disk, kills a training thirty times
 	$(QUIET) $(BIN)/pytest -m slow

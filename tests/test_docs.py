@@ -59,6 +59,12 @@ def test_layouts_of_the_page_can_be_read() -> None:
         parse(expression.replace("\\|", "|"))
 
 
+def test_the_readme_fits_on_a_page() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 80
+    assert max(map(len, lines)) <= 100
+
+
 LINKS = {page: re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()) for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]}
 
 
@@ -100,7 +106,8 @@ def test_python_in_the_pages_runs(code: str, tmp_path: Path, monkeypatch: pytest
 
 def commands(page: Path) -> list[str]:
     """Lines of blocks of shell that call us, put together where they are continued, without what is said about them."""
-    text = "\n".join(re.findall(r"^```(?:sh)?\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)).replace("\\\n", " ")
+    text = "\n".join(re.findall(r"^```(?:sh)?\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
+    text = re.sub(r"\\\n\s*", "", text)
     lines = [re.sub(r"(\s+#.*|\s{3,}.*)$", "", line.strip()) for line in text.splitlines()]
     return [line for line in lines if line.startswith("vix ")]
 

@@ -37,13 +37,13 @@ GROUPS = {
     "no convolution, a wider one": ("prism-no-conv", "no-conv", "conv-5"),
     "Prism with other positions": ("learned-positions", "no-positions"),
     "Prism's network: its end, its width, its start": ("end-relu", "end-elu", "wider", "orthogonal", "plain-start"),
-    "ReLU features, sharpened, gated, normalised": ("power-2", "learned-power", "focused", "cosine", "gate", "norm"),
-    "ReLU features that see neighbours": ("look-conv", "look-graph"),
+    "ReLU features, sharpened, gated, normalized": ("power-2", "learned-power", "focused", "cosine", "gate", "norm"),
+    "ReLU features that see neighbors": ("look-conv", "look-graph"),
     "features along directions: random, learned, growing, prototypes": ("random", "learned-directions", "grown", "prototypes"),
     "features a layer, chosen by `vix search`": ("searched",),
     "both signs, polynomial": ("both-signs", "polynomial"),
     "exponentials": ("exp", "temperature", "softmax-features"),
-    "Prism from exact attention, taught by it": ("warm-start",),
+    "Prism from exact attention, distilled from it": ("warm-start",),
 }
 """Rows of the ablation, by what they change."""
 CLEAN = (2, 3, 4)
