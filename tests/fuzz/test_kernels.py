@@ -45,6 +45,9 @@ WORDS = [
     "prism",
     "prism(end=relu, conv=none)",
     "fourier",
+    "hedgehog",
+    "performer(kernel=elu, features=13)",
+    "performer(kernel=taylor)",
 ]
 POISON = (torch.nan, torch.inf, -torch.inf, 3e38, 1e-42)
 
@@ -198,6 +201,7 @@ PLANTED = {
     "nystrom.c": ("    *which = 0;\n", ""),  # with the comparison of before, no column of NaN is ever chosen
     "exact.c": ("c < wide; c++", "c <= wide + 2000; c++"),
     "local.c": ("y + dy < height", "y + dy < height + 1"),
+    "given.c": ("memcpy(to, room, sizeof(float) * m);", "memcpy(to, room, sizeof(float) * (m + 4000));"),
     "along.c": ("gemm(n, d, r, matrix", "gemm(n + 1, d, r, matrix"),
 }
 

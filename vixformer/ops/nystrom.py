@@ -129,7 +129,7 @@ class NystromAttention(Operation, name="nystrom_attention"):
 
     @staticmethod
     def fake_backward(q: Tensor, k: Tensor, v: Tensor, filters: Tensor | None, *_: Any) -> tuple[Tensor, Tensor]:
-        return native.side_by_side(q), q.new_empty(*q.shape[:2], 1 if filters is None else filters.shape[1])
+        return native.side_by_side(q), q.new_zeros(*q.shape[:2], 1 if filters is None else filters.shape[1])
 
     @staticmethod
     def gradients(made: tuple[Tensor, Tensor], kept: tuple[Any, ...], _: Any) -> tuple[Tensor | None, ...]:
