@@ -45,7 +45,7 @@ def test_every_row_of_every_table_has_a_recipe(document: str, counts: dict[str, 
 
 
 def test_beyond_the_tables() -> None:
-    assert len(list_recipes("linear-tests/cifar100/*")) == 22
+    assert len(list_recipes("linear-tests/cifar100/*")) == 23
     assert len(list_recipes("linear-tests/mnist/performer-*-*[0-9]")) == 8  # the ablation: two kernels, four numbers of features
     assert len(list_recipes("linear-tests/mnist/*-from-checkpoint")) == 3
     assert len(list_recipes("hybrid/imagenet16/*")) == 9
