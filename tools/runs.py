@@ -2,7 +2,6 @@
 
 python -m tools.runs collect /tmp/runs     finished runs of these folders; content that has a record is left as it is
 python -m tools.runs time 'hybrid/imagenet/*'     20 (--steps) training steps and inferences each, in turn; --elsewhere: a second machine's
-python -m tools.runs twins cifar-kernels/ftheta 'performer(kernel=relu, features=512)'     the same beside its twin with that attention
 python -m tools.runs memory 'xformers/cifar10/*' --batch 8     peaks of a training step, exact attention also without a fused kernel
 """
 
@@ -12,7 +11,7 @@ import argparse
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -135,17 +134,13 @@ def main() -> None:
     commands.add_parser("collect").add_argument("folders", nargs="+", type=Path)
     timing = commands.add_parser("time")
     timing.add_argument("patterns", nargs="+")
-    twins = commands.add_parser("twins")
-    twins.add_argument("recipe")
-    twins.add_argument("attention")
     memory = commands.add_parser("memory")
     memory.add_argument("patterns", nargs="+")
-    for command in (timing, twins, memory):
+    for command in (timing, memory):
         command.add_argument("--batch", type=int)
         command.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    for command in (timing, twins):
-        command.add_argument("--steps", type=int, default=20)
-        command.add_argument("--elsewhere", dest="folder", action="store_const", const=ELSEWHERE, default=TIMINGS)
+    timing.add_argument("--steps", type=int, default=20)
+    timing.add_argument("--elsewhere", dest="folder", action="store_const", const=ELSEWHERE, default=TIMINGS)
     options = parser.parse_args()
     if options.command == "collect":
         print(f"{collect(options.folders)} new records in {RECORDS}")
@@ -154,12 +149,6 @@ def main() -> None:
 
     folder = MEMORY if options.command == "memory" else options.folder
     folder = folder if options.device == "cpu" else folder / options.device
-    if options.command == "twins":
-        recipe = load_recipe(options.recipe)
-        twin = replace(recipe, model=replace(recipe.model, attention=options.attention))
-        path = folder / f"{options.recipe.replace('/', '-')}-twin.json"
-        both = {options.recipe: recipe, f"{options.recipe}/twin": twin}
-        return measure_time(both, path, options.batch, options.steps, torch.device(options.device))
     for pattern in options.patterns:
         chosen = {name: load_recipe(name) for name in list_recipes() if fnmatch(name, pattern)}
         path = folder / f"{re.sub('[^a-z0-9]+', '-', pattern.replace('*', 'all')).strip('-')}.json"

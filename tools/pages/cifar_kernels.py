@@ -26,7 +26,7 @@ def page() -> str:
 
 def _overhead() -> str:
     """Of a training step, over the same model with a fixed kernel and as many features."""
-    if (ratio := ratio_of(TIMES, LEARNED, f"{LEARNED}/twin", "step")) is None:
+    if (ratio := ratio_of(TIMES, LEARNED, f"{LEARNED}-twin", "step")) is None:
         return ""
     printed = REPORTED[LEARNED]["overhead_percent"]
     return (
