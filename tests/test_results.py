@@ -17,6 +17,7 @@ import torch
 from tools import timings
 from tools.pages import answers, costs, document, figures, lens, tables, tuned
 from tools.pages.__main__ import INSIDE, pages
+from tools.pages.blocks import blocks
 from tools.pages.tables import settings
 from tools.runs import RESULTS, Kept, kept_runs
 from tools.timings import REPEATS, measure_memory, measure_time, ratio_of
@@ -196,7 +197,7 @@ def test_seconds_of_an_epoch_are_of_the_training_part_of_a_fold(no_runs: pytest.
     assert costs._absolute(tables.TIMES, name, inference, "inference") == "500"  # 10,000 / 16 of them
     assert "in batches of 16 (the recipes': 128)" in costs.timing([name], name)
     assert "an epoch of 40,000 images" in costs.timing([name], name)
-    assert "in batches of 16 (the recipes': 64 or 128)" in made["cifar-kernels.md"]
+    assert "in batches of 32 (the recipes': 64 or 128)" in made["cifar-kernels.md"]
 
 
 def test_ranges_are_over_all_rows_that_were_timed(no_runs: pytest.MonkeyPatch) -> None:
@@ -403,3 +404,14 @@ def test_time_against_features_has_a_band_and_rows_that_were_not_trained(no_runs
     mean = sum(TIMES[RELU]) / 6
     sd = math.sqrt(sum((call - mean) ** 2 for call in TIMES[RELU]) / 5)
     assert [(row["value"], row["high"] - row["value"]) for row in rows] == [pytest.approx((s * mean, s * sd)) for s in (1, 2)]
+
+
+def test_an_experiment_that_has_just_begun_does_not_hide_a_whole_one(no_runs: pytest.MonkeyPatch) -> None:
+    rows = [EXACT, RELU, "hybrid/mnist/all-relu-64", "hybrid/mnist/all-relu-32"]
+    for name in rows:
+        ran(no_runs, name, invented(name, 60.0, clip=1.0))
+    ran(no_runs, EXACT, invented(EXACT, 60.0, clip=1.0), invented(EXACT, 70.0, epochs=9))
+    assert [(block.today, len(block.runs)) for block in blocks(rows)] == [(False, 4), (True, 1)]
+    for name in rows[1:3]:
+        ran(no_runs, name, invented(name, 60.0, clip=1.0), invented(name, 70.0, epochs=9))
+    assert [(block.today, len(block.runs)) for block in blocks(rows)] == [(True, 3), (False, 4)]

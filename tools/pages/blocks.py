@@ -57,7 +57,8 @@ def repetition(run: Kept) -> Repetition:
 
 
 def blocks(names: Iterable[str]) -> list[Block]:
-    """What is shown first comes first: recipes as they are today, then those with all rows, then the larger budget."""
+    """What is shown first comes first: recipes as they are today, then those with all rows, then the larger budget. One that has not half
+    as many rows as another, such as an experiment that has just begun, comes after the others."""
     names = list(names)
     found: dict[tuple[Budget, bool, int], dict[str, list[Kept]]] = {}
     for name in names:
@@ -70,7 +71,14 @@ def blocks(names: Iterable[str]) -> list[Block]:
             rank = ranks[budget, today] = ranks.get((budget, today), -1) + 1
             found.setdefault((budget, today, rank), {})[name] = runs
     made = [Block(budget, today, runs) for (budget, today, _), runs in found.items()]
-    return sorted(made, key=lambda b: (b.today and len(b.runs) > 1, len(b.runs) == len(names), _size(b), len(b.runs)), reverse=True)
+    most = max((len(block.runs) for block in made), default=0)
+
+    def rank(block: Block) -> tuple[bool, bool, bool, int, int]:
+        rows = len(block.runs)
+        begun = 2 * rows > most
+        return begun and block.today and rows > 1, rows == len(names), begun, _size(block), rows
+
+    return sorted(made, key=rank, reverse=True)
 
 
 def _size(block: Block) -> int:
