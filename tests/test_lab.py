@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from tools import quiet, runs
-from tools.lab.jobs import Experiment, Job, jobs, known_records
+from tools.lab.jobs import Experiment, Job, foreseen, jobs, known_records
+from tools.lab.plan import plan
 from tools.lab.rerun import rerun
 from tools.lab.run import next_job, read_failed, run
 from vixformer.recipes import RECIPES, load_recipe
@@ -65,6 +66,26 @@ def test_trials_come_first_and_choose_the_rate_of_the_rest_beside_their_own() ->
     diverged = {job.id for job in trials if job.recipe.train.lr == 9e-3}
     left = {id: record for id, record in known.items() if id not in diverged}
     assert {job.recipe.train.lr for job in jobs(tuned, left, diverged) if not job.recipe.train.trial} == {3e-3}
+
+
+def test_a_plan_counts_the_runs_that_trials_are_for_and_leaves_failed_ones_out() -> None:
+    tuned = experiment(tune=3)
+    assert len(list(foreseen(tuned, {}))) == 6 + 4
+    first = next(jobs(experiment(), {}))
+    (planned,) = plan([experiment()], known_in_time(first))
+    assert (planned.runs, planned.done) == (4, 1)
+    (hopeless,) = plan([experiment()], known_in_time(first), {job.id for job in list(jobs(experiment(), {}))[1:3]})
+    assert 0 < hopeless.hours < planned.hours
+
+
+def known_in_time(job: Job) -> dict[str, Record]:
+    """A record that says how long it took."""
+    record: Any = {
+        "name": job.name,
+        "budget": {"epochs": 1, "train_images": 100},
+        "summary": {"multiply_adds": 10**6, "train_seconds": 10.0},
+    }
+    return {job.id: record}
 
 
 def test_a_parent_is_trained_again_where_its_weights_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

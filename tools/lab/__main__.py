@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 
 from tools.lab.experiments import EXPERIMENTS
-from tools.lab.jobs import Experiment, jobs, known_records
+from tools.lab.jobs import Experiment, foreseen, known_records
 from tools.lab.plan import Planned, plan
 from tools.lab.rerun import rerun
 from tools.lab.run import read_failed, run
@@ -33,7 +33,7 @@ def main() -> None:
     again.add_argument("--seed", type=int, default=0, help="of the draw")
     options = parser.parse_args()
     if options.command == "plan":
-        _print_plan(plan(EXPERIMENTS, known_records()))
+        _print_plan(plan(EXPERIMENTS, known_records(), read_failed()))
     elif options.command == "status":
         _print_status()
     elif options.command == "rerun":
@@ -59,7 +59,7 @@ def _rerun(count: int, seed: int) -> int:
 
 def _chosen(names: Sequence[str] | None) -> list[Experiment]:
     if names is None:
-        return [planned.experiment for planned in plan(EXPERIMENTS, known_records())]
+        return [planned.experiment for planned in plan(EXPERIMENTS, known_records(), read_failed())]
     known = {experiment.name: experiment for experiment in EXPERIMENTS}
     if unknown := [name for name in names if name not in known]:
         raise SystemExit(f"no experiment is called {', '.join(unknown)}; there are {', '.join(known)}")
@@ -76,7 +76,7 @@ def _print_plan(left: Sequence[Planned]) -> None:
 def _print_status() -> None:
     known, failed = known_records(), read_failed()
     for experiment in EXPERIMENTS:
-        ids = [job.id for job in jobs(experiment, known, failed)]
+        ids = [job.id for job in foreseen(experiment, known, failed)]
         lost = sum(id in failed for id in ids)
         print(f"{experiment.name:24} {sum(id in known for id in ids):>4} of {len(ids)} runs" + (f", {lost} failed" if lost else ""))
     for why in failed.values():

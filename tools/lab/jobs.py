@@ -102,6 +102,14 @@ def jobs(experiment: Experiment, known: Mapping[str, Record], failed: Collection
     yield from _seeds(recipes, experiment.seeds)
 
 
+def foreseen(experiment: Experiment, known: Mapping[str, Record], failed: Collection[str] = ()) -> Iterator[Job]:
+    """All runs, in so far as they can be known: until trials have chosen a rate, it is the recipe's own."""
+    some = list(jobs(experiment, known, failed))
+    yield from some
+    if experiment.tune and all(job.recipe.train.trial for job in some):
+        yield from _seeds(experiment.recipes(), experiment.seeds)
+
+
 def _seeds(recipes: Mapping[str, Recipe], count: int) -> Iterator[Job]:
     """Every row's first seed comes before the second of any, so that an experiment can be read at any moment. Seeds vary the start, the
     split and the order."""

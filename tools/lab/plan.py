@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from tools.lab.jobs import Experiment, Job, jobs
+from tools.lab.jobs import Experiment, Job, foreseen
 from tools.pages.answers import answers
 from vixformer.config import Data
 from vixformer.documents import DOCUMENTS
@@ -32,16 +32,16 @@ class Planned:
         return (self.claims + self.experiment.worth) / max(self.hours, 0.01)
 
 
-def plan(experiments: Iterable[Experiment], known: Mapping[str, Record]) -> list[Planned]:
+def plan(experiments: Iterable[Experiment], known: Mapping[str, Record], failed: Collection[str] = ()) -> list[Planned]:
     """What is left, in the order in which the lab takes it up."""
     paces = _paces(known.values())
-    found = [_planned(experiment, known, paces) for experiment in experiments]
+    found = [_planned(experiment, known, failed, paces) for experiment in experiments]
     return sorted((p for p in found if p.done < p.runs), key=lambda p: -p.rank)
 
 
-def _planned(experiment: Experiment, known: Mapping[str, Record], paces: Mapping[str, float]) -> Planned:
-    every = list(jobs(experiment, known))
-    left = [job for job in every if job.id not in known]
+def _planned(experiment: Experiment, known: Mapping[str, Record], failed: Collection[str], paces: Mapping[str, float]) -> Planned:
+    every = list(foreseen(experiment, known, failed))
+    left = [job for job in every if job.id not in known and job.id not in failed]
     hours = sum(_seconds(job, paces) for job in left) / 3600
     return Planned(experiment, len(every), len(every) - len(left), hours, _open_claims(experiment))
 

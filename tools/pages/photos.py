@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tools.pages import tuned
+from tools.pages.blocks import repetition
 from tools.pages.tables import RUNS, Column, count, ours, ratio, settings, table
 from vixformer.recipes.photos import ATTENTIONS, PATCHES
 from vixformer.results.evidence import MARGIN, effect, judge
@@ -39,10 +40,7 @@ def _section(tokens: int) -> list[str]:
 
 
 def _apart(names: list[str], base: str) -> list[Column]:
-    tops = {
-        name: {(run.summary["seed"], run.recipe["data"].get("split_seed", 0)): run.summary["test_top1"] for run in RUNS[name]}
-        for name in names
-    }
+    tops = {name: {repetition(run): run.summary["test_top1"] for run in RUNS[name]} for name in names}
     apart = {name: effect(tops[name], tops[base]) for name in names if name != base}
     verdicts = dict(zip(apart, judge([(found, "different", MARGIN) for found in apart.values()]), strict=True))
     return [
