@@ -15,6 +15,9 @@ from vixformer.ops import native
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 """What operations that compute in float32 whatever they are given take."""
 
+KEEPS_STRIDES = hasattr(torch.Tag, "needs_exact_strides")
+"""From torch 2.8 on. An older compiler may copy what kernels read as it lies, so it gets torch's operations."""
+
 _portable = 0
 
 
@@ -51,7 +54,7 @@ def kernel_takes(*tensors: Tensor | None, dtypes: tuple[torch.dtype, ...] = (tor
     if _portable or any(t is not None and (t.device.type != "cpu" or t.dtype not in dtypes) for t in tensors):
         return False
     if torch.compiler.is_compiling():
-        return not transformed() and native.on()
+        return KEEPS_STRIDES and not transformed() and native.on()
     if is_tracing() or transformed() or not native.on():
         return False
     return is_in_torch_dispatch_mode() or all(t is None or type(t) in (Tensor, nn.Parameter) for t in tensors)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from vixformer.ops.choice import unwatched
+from vixformer.ops.choice import KEEPS_STRIDES, unwatched
 
-TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)  # or a compiler may copy what kernels read as it lies
+TAGS = (torch.Tag.pt2_compliant_tag, *([torch.Tag.needs_exact_strides] if KEEPS_STRIDES else []))
 
 
 class Operation:
@@ -99,7 +99,8 @@ def _known(name: str, schema: str, run: Any, fake: Any, flops: Any) -> Any:
     torch.library.define(full, schema, tags=TAGS)
     torch.library.impl(full, "CPU")(run)
     torch.library.register_fake(full)(fake)
-    torch.library.register_autocast(full, "cpu", torch.float32)
+    if hasattr(torch.library, "register_autocast"):  # from torch 2.7 on; before, mechanisms widen what they give
+        torch.library.register_autocast(full, "cpu", torch.float32)
     packet = getattr(torch.ops.vixformer, name)
     register_flop_formula(packet)(lambda *args, out_shape=None, **_: flops(*args))
     return packet.default
