@@ -21,11 +21,11 @@ import vixformer
 from benchmarks.page import alone, put
 from vixformer import load_recipe
 from vixformer.attention.softmax import Softmax
-from vixformer.blocks import mlp
 from vixformer.measure.cost import bytes_kept
 from vixformer.measure.latency import Timing, interleaved
 from vixformer.measure.machine import processor
 from vixformer.measure.memory import Job, Peak, peak_memory
+from vixformer.nn import mlp
 from vixformer.training.allocator import keep_freed_memory
 
 BATCH = 64

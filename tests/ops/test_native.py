@@ -17,7 +17,7 @@ from tests.attention.cases import build, core_of, distance, slow_unless
 from vixformer import create_attention, ops
 from vixformer.attention import projection
 from vixformer.attention.base import Mechanism, Shape
-from vixformer.blocks.positions import Positions
+from vixformer.nn.positions import Positions
 from vixformer.ops import native, rotary
 from vixformer.ops.softmax import exact_attention
 

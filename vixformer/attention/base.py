@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from vixformer.attention.checks import check_heads, check_tokens
+from vixformer.ops import Grid
 from vixformer.registry import Configured
-
-Grid = tuple[int, int]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from vixformer.ops import Grid
+
 if TYPE_CHECKING:
-    from vixformer.attention.base import Core, Grid
+    from vixformer.attention.base import Core
 
 
 def check_tokens(x: Tensor, dim: int, mask: Tensor | None = None, grid: Grid | None = None) -> None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.base import Grid, Mixer, Shape
+from vixformer.attention.base import Mixer, Shape
+from vixformer.ops import Grid
 
 
 class Fourier(Mixer, name="fourier"):

@@ -12,9 +12,10 @@ from pydantic import PositiveFloat
 from torch import Tensor, nn
 
 from vixformer import ops
-from vixformer.attention.base import Grid, Shape
+from vixformer.attention.base import Shape
 from vixformer.attention.linear import LinearCore
 from vixformer.attention.local import Local
+from vixformer.ops import Grid
 
 EPS = 1e-3
 LOOK = 3

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.base import Grid, Shape
+from vixformer.attention.base import Shape
 from vixformer.attention.local import LocalCore
+from vixformer.ops import Grid
 
 
 class LinearCore(LocalCore):

@@ -9,7 +9,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from vixformer import ops
-from vixformer.attention.base import Core, Grid, Shape
+from vixformer.attention.base import Core, Shape
+from vixformer.ops import Grid
 
 
 class Local(nn.Conv2d):

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vixformer.attention.activations import activation
-from vixformer.attention.base import Core, Grid, Mechanism, Mixer, Shape
+from vixformer.attention.base import Core, Mechanism, Mixer, Shape
 from vixformer.attention.checks import check_tokens
-from vixformer.attention.dropout import Dropout
-from vixformer.ops import Rotation, check_rotation, rotate, split_heads
+from vixformer.nn.activations import activation
+from vixformer.nn.dropout import Dropout
+from vixformer.nn.norms import LinearNorm
+from vixformer.ops import Grid, Rotation, check_rotation, rotate, split_heads
 from vixformer.registry import Named
 
 
@@ -212,17 +213,6 @@ class BatchNormProjection(Attention, name="batch"):
             asking = x.unflatten(1, grid)[:, :: self.stride, :: self.stride].flatten(1, 2)
         made = self.q(asking), self.k(x), self.v(x)
         return tuple(t.unflatten(-1, (self.core.shape.num_heads, -1)).transpose(1, 2) for t in made)  # pyright: ignore
-
-
-class LinearNorm(nn.Module):
-    """A linear layer and batch norm over all tokens of all images."""
-
-    def __init__(self, before: int, after: int, bias: bool = False) -> None:
-        super().__init__()
-        self.linear, self.norm = nn.Linear(before, after, bias=bias), nn.BatchNorm1d(after)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.linear(x).flatten(0, 1)).unflatten(0, x.shape[:2])
 
 
 def _depthwise(dim: int, stride: int) -> nn.Module:

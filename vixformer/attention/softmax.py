@@ -12,8 +12,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from vixformer import ops
-from vixformer.attention.base import Grid, Shape
+from vixformer.attention.base import Shape
 from vixformer.attention.local import LocalCore
+from vixformer.ops import Grid
 
 
 class Softmax(LocalCore, name="softmax"):

@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from typing_extensions import Self
 
 from vixformer import hub
-from vixformer.attention.base import Core, Grid
+from vixformer.attention.base import Core
 from vixformer.attention.layout import MOST_LAYERS, parse, print_layers
 from vixformer.attention.projection import Attention, Mixing
-from vixformer.blocks.pooling import Pooling
 from vixformer.jsonfile import read_json
+from vixformer.nn.pooling import Pooling
+from vixformer.ops import Grid
 from vixformer.registry import Configured, Named, checked, is_foreign, stated
 from vixformer.room import MOST_PIXELS, Room, memory
 from vixformer.writing import cannot_write, whole

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.base import Grid
 from vixformer.backbones.transformer import Transformer, TransformerConfig
-from vixformer.blocks.block import NormPlace
-from vixformer.blocks.stems import Stem, StemOptions, after_window
+from vixformer.nn.block import NormPlace
+from vixformer.nn.stems import Stem, StemOptions, after_window
+from vixformer.ops import Grid
 
 
 class CCT(Transformer, name="cct"):

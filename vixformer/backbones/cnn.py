@@ -10,12 +10,12 @@ from typing import Any, Literal
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.activations import activation
-from vixformer.attention.base import Grid
 from vixformer.backbones.base import Backbone, BackboneConfig, Sizes
 from vixformer.backbones.staged import one_grid
-from vixformer.blocks.pooling import Mean
-from vixformer.blocks.stems import Stem, StemOptions
+from vixformer.nn.activations import activation
+from vixformer.nn.pooling import Mean
+from vixformer.nn.stems import Stem, StemOptions
+from vixformer.ops import Grid
 from vixformer.registry import later
 
 

@@ -15,15 +15,16 @@ from typing import Any, Literal
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.activations import activation
-from vixformer.attention.base import Grid, Shape
-from vixformer.attention.dropout import Dropout
-from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, build_attention
+from vixformer.attention.base import Shape
+from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, build_attention
 from vixformer.backbones.base import BackboneConfig, Rate, Sizes
 from vixformer.backbones.staged import Staged, check_heads
-from vixformer.blocks.norms import EPS, NormName, make_norm
-from vixformer.blocks.pooling import Mean
-from vixformer.blocks.positions import Positions
+from vixformer.nn.activations import activation
+from vixformer.nn.dropout import Dropout
+from vixformer.nn.norms import EPS, NormName, make_norm
+from vixformer.nn.pooling import Mean
+from vixformer.nn.positions import Positions
+from vixformer.ops import Grid, Rotation
 from vixformer.registry import later
 
 

@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Literal
 from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.base import Grid, Shape
+from vixformer.attention.base import Shape
 from vixformer.backbones.base import Sizes
-from vixformer.backbones.staged import Staged, StagedConfig, check_heads
-from vixformer.blocks.block import make_blocks
-from vixformer.blocks.norms import make_norm
-from vixformer.blocks.pooling import Pooling, class_token, with_class_token
-from vixformer.blocks.positions import Positions
-from vixformer.blocks.stems import after_window
+from vixformer.backbones.staged import Staged, StagedConfig, check_heads, make_blocks
+from vixformer.nn.norms import make_norm
+from vixformer.nn.pooling import Pooling, class_token, with_class_token
+from vixformer.nn.positions import Positions
+from vixformer.nn.stems import after_window
+from vixformer.ops import Grid
 
 
 class CvT(Staged, name="cvt"):

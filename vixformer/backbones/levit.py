@@ -14,18 +14,18 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.base import Grid, Shape
+from vixformer.attention.base import Shape
 from vixformer.attention.layout import parse, print_layer
 from vixformer.attention.projection import Attention, Mixing, build_attention
 from vixformer.attention.softmax import Softmax
 from vixformer.backbones.base import Sizes
-from vixformer.backbones.staged import Staged, StagedConfig, one_grid
-from vixformer.blocks.block import BlockOptions, make_blocks
-from vixformer.blocks.mlp import MLP
-from vixformer.blocks.norms import NormName
-from vixformer.blocks.pooling import Mean
-from vixformer.blocks.positions import Positions
-from vixformer.blocks.stems import Stem, StemOptions
+from vixformer.backbones.staged import BlockOptions, Staged, StagedConfig, make_blocks, one_grid
+from vixformer.nn.mlp import MLP
+from vixformer.nn.norms import NormName
+from vixformer.nn.pooling import Mean
+from vixformer.nn.positions import Positions
+from vixformer.nn.stems import Stem, StemOptions
+from vixformer.ops import Grid
 
 SHRINK = 2
 

@@ -10,14 +10,14 @@ import torch
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.base import Grid, Shape
+from vixformer.attention.base import Shape
 from vixformer.backbones.base import Sizes
-from vixformer.backbones.staged import Staged, StagedConfig, one_grid
-from vixformer.blocks.block import make_blocks
-from vixformer.blocks.norms import make_norm
-from vixformer.blocks.pooling import ClassToken, class_token, with_class_token
-from vixformer.blocks.positions import START, Positions
-from vixformer.blocks.stems import Stem, StemOptions, after_window
+from vixformer.backbones.staged import Staged, StagedConfig, make_blocks, one_grid
+from vixformer.nn.norms import make_norm
+from vixformer.nn.pooling import ClassToken, class_token, with_class_token
+from vixformer.nn.positions import START, Positions
+from vixformer.nn.stems import Stem, StemOptions, after_window
+from vixformer.ops import Grid
 from vixformer.registry import later
 
 

@@ -3,22 +3,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.activations import activation
-from vixformer.attention.base import Grid
-from vixformer.attention.projection import ProjectionOptions
+from vixformer.attention.base import Shape
+from vixformer.attention.projection import ProjectionOptions, build_attention
 from vixformer.backbones.base import Backbone, BackboneConfig, Rate
-from vixformer.blocks.block import BlockOptions
-from vixformer.blocks.norms import EPS, NormName
-from vixformer.blocks.positions import Positions
-from vixformer.blocks.stems import Stem
+from vixformer.nn.activations import activation
+from vixformer.nn.block import Block, NormPlace
+from vixformer.nn.mlp import MLP
+from vixformer.nn.norms import EPS, NormName
+from vixformer.nn.positions import Positions
+from vixformer.nn.stems import Stem
+from vixformer.ops import Grid
 from vixformer.registry import later
+
+
+@dataclass(frozen=True)
+class BlockOptions:
+    mlp_dim: int
+    act: str = "gelu"
+    drop: float = 0.0
+    mlp_norm: bool = False
+    norm_place: NormPlace = "pre"
+    norm: NormName = "layer"
+    norm_eps: float = EPS
+    proj: str = "linear"
+    projection: ProjectionOptions = field(default_factory=ProjectionOptions)
+
+
+def make_blocks(layers: Iterable[tuple[Any, float]], shape: Shape, options: BlockOptions) -> nn.ModuleList:
+    """One block for each attention of a layout and its rate of stochastic depth."""
+    return nn.ModuleList(
+        Block(
+            shape.dim,
+            build_attention(layer, shape, options.proj, options.projection),
+            MLP(shape.dim, options.mlp_dim, options.act, options.drop, options.mlp_norm),
+            rate,
+            options.norm_place,
+            options.norm,
+            options.norm_eps,
+        )
+        for layer, rate in layers
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

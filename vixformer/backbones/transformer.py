@@ -8,16 +8,17 @@ from typing import Any, Literal
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.base import Grid, Shape
-from vixformer.attention.dropout import Dropout
+from vixformer.attention.base import Shape
 from vixformer.backbones.base import Rate
-from vixformer.backbones.staged import Staged, StagedConfig, check_heads
-from vixformer.blocks.block import NormPlace, make_blocks
-from vixformer.blocks.heads import make_head
-from vixformer.blocks.norms import make_norm
-from vixformer.blocks.pooling import Pooling, class_token, with_class_token
-from vixformer.blocks.positions import START, Positions
-from vixformer.blocks.stems import Stem
+from vixformer.backbones.staged import Staged, StagedConfig, check_heads, make_blocks
+from vixformer.nn.block import NormPlace
+from vixformer.nn.dropout import Dropout
+from vixformer.nn.heads import make_head
+from vixformer.nn.norms import make_norm
+from vixformer.nn.pooling import Pooling, class_token, with_class_token
+from vixformer.nn.positions import START, Positions
+from vixformer.nn.stems import Stem
+from vixformer.ops import Grid
 from vixformer.registry import later
 
 

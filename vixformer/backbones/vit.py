@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from pydantic import PositiveInt
 
-from vixformer.attention.activations import activation
 from vixformer.backbones.transformer import Transformer, TransformerConfig
-from vixformer.blocks.stems import Stem, StemOptions
+from vixformer.nn.activations import activation
+from vixformer.nn.stems import Stem, StemOptions
 
 
 class ViT(Transformer, name="vit"):
