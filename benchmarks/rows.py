@@ -62,7 +62,7 @@ def exact_of(name: str) -> str:
 
 def kept(model: Any, naive: bool = False) -> int:
     """Bytes that a forward pass of one image keeps; `naive`: with all scores of exact attention in memory and nothing made again."""
-    images = torch.randn(1, model.config.in_chans, *model.img_size)
+    images = torch.randn(1, model.in_chans, *model.img_size)
     if not naive:
         return bytes_kept(model.eval(), images)
     with patch.object(mlp, "LARGE", math.inf), patch.object(Softmax, "forward", Softmax.reference):

@@ -26,6 +26,8 @@ def toy() -> Iterator[None]:
         class Config:
             gain: float = 1.0
 
+        config: Config
+
         def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
             weight = torch.ones_like(v[..., :1]) if mask is None else mask[:, None, :, None].to(v.dtype)
             total = weight.sum(-2, keepdim=True).clamp(min=1)

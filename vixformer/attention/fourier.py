@@ -22,8 +22,10 @@ class Fourier(Mixer, name="fourier"):
     by_formula = True
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Mixer.Config):
         grid: bool = False
+
+    config: Config
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)

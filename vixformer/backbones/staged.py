@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Shape
-from vixformer.attention.projection import ProjectionOptions, build_attention
+from vixformer.attention.layout import Layer
+from vixformer.attention.project.projection import Attention, build_attention, projection
 from vixformer.backbones.base import Backbone, BackboneConfig, Rate
 from vixformer.nn.activations import activation
 from vixformer.nn.block import Block, NormPlace
@@ -25,23 +27,22 @@ from vixformer.registry import later
 
 @dataclass(frozen=True)
 class BlockOptions:
+    projection: Attention.Config
     mlp_dim: int
-    act: str = "gelu"
-    drop: float = 0.0
-    mlp_norm: bool = False
+    act: str
+    drop: float
+    norm: NormName
+    norm_eps: float
     norm_place: NormPlace = "pre"
-    norm: NormName = "layer"
-    norm_eps: float = EPS
-    proj: str = "linear"
-    projection: ProjectionOptions = field(default_factory=ProjectionOptions)
+    mlp_norm: bool = False
 
 
-def make_blocks(layers: Iterable[tuple[Any, float]], shape: Shape, options: BlockOptions) -> nn.ModuleList:
+def make_blocks(layers: Iterable[tuple[Layer, float]], shape: Shape, options: BlockOptions) -> nn.ModuleList:
     """One block for each attention of a layout and its rate of stochastic depth."""
     return nn.ModuleList(
         Block(
             shape.dim,
-            build_attention(layer, shape, options.proj, options.projection),
+            build_attention(layer, shape, options.projection),
             MLP(shape.dim, options.mlp_dim, options.act, options.drop, options.mlp_norm),
             rate,
             options.norm_place,
@@ -79,18 +80,23 @@ class StagedConfig(BackboneConfig):
             if (count := len(getattr(self, name))) != stages:
                 raise ValueError(f"{first} has {stages} stages and {name} {count}: give each one number a stage")
 
-    def block_options(self, dim: int, projection: dict[str, Any] | None = None, **more: Any) -> BlockOptions:
-        """For tokens of this width."""
+    def projection(self, word: str, **special: Any) -> Attention.Config:
         drop = self.drop_rate if self.proj_drop_rate is None else self.proj_drop_rate
+        return projection(word, qkv_bias=self.qkv_bias, out_bias=self.out_bias, drop=drop, **special)
+
+    def block_options(
+        self, dim: int, special: Mapping[str, Any] = MappingProxyType({}), norm_place: NormPlace = "pre", mlp_norm: bool = False
+    ) -> BlockOptions:
+        """For tokens of this width; `special` are options of one projection alone."""
         return BlockOptions(
+            projection=self.projection(self.proj, **special),
             mlp_dim=self.mlp_dim or max(1, round(self.mlp_ratio * dim)),
             act=self.act,
             drop=self.drop_rate,
             norm=self.norm,
             norm_eps=self.norm_eps,
-            proj=self.proj,
-            projection=ProjectionOptions(self.qkv_bias, self.out_bias, drop, **projection or {}),
-            **more,
+            norm_place=norm_place,
+            mlp_norm=mlp_norm,
         )
 
 
@@ -116,11 +122,11 @@ class Staged(Backbone):
     """How often the grid is listed, see `Stem`."""
     stages: Sequence[nn.ModuleList] | nn.ModuleList
 
-    def layers(self, *depths: int) -> Iterator[tuple[Any, float]]:
-        """The attention of every block of stages of these depths, and its rate of stochastic depth, which grows linearly."""
+    def layers(self, drop_path_rate: float, *depths: int) -> Iterator[tuple[Layer, float]]:
+        """The attention of every block of stages of these depths, and its rate of stochastic depth, which grows linearly to this one."""
         layers = self.layout.expand(*depths)
         last = max(1, len(layers) - 1)
-        return zip(layers, [self.config.drop_path_rate * i / last for i in range(len(layers))], strict=True)
+        return zip(layers, [drop_path_rate * i / last for i in range(len(layers))], strict=True)
 
     def start(self, x: Tensor) -> tuple[Tensor, Grid]:
         """Images -> tokens with their positions, and the grid they lie on."""
