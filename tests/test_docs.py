@@ -19,13 +19,13 @@ import vixformer
 from vixformer.attention.base import Mechanism
 from vixformer.attention.kernels.base import Kernel
 from vixformer.attention.layout import parse
-from vixformer.blocks.pooling import Pooling
-from vixformer.blocks.positions import Positions
-from vixformer.blocks.stems import Stem
 from vixformer.cli import COMMANDS
 from vixformer.config import Data, Train
 from vixformer.measure.advise import Question
 from vixformer.measure.bench import Models, Sizes
+from vixformer.nn.pooling import Pooling
+from vixformer.nn.positions import Positions
+from vixformer.nn.stems import Stem
 
 ROOT = Path(__file__).parent.parent
 OPTIONS = (Data, Train, Question, Models, Sizes)
