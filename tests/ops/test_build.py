@@ -271,7 +271,7 @@ def test_who_switches_them_off_is_not_told(monkeypatch: pytest.MonkeyPatch) -> N
 def test_status_of_kernels_that_are_on(cache: Cache) -> None:
     assert cache.load()
     status = native.status()
-    assert status.instructions in ("avx512", "avx2", "avx", "sse2", "sve", "neon", "generic")
+    assert status.instructions in ("avx512-bf16", "avx512", "avx2", "avx", "sse2", "sve", "neon", "generic")
     assert (status.on, status.library, status.reason) == (True, str(cache.file), None)
 
 

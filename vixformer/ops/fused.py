@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from vixformer.ops import native
@@ -27,13 +28,14 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: floa
     phi.check(q.shape[-1])
     if not _known(phi, q, k, v):
         return recompute_function(lambda q, k, v, *made_of: _torch(q, k, v, phi.made_of(*made_of), eps), q, k, v, *phi.tensors())
+    phi = phi.made_of(*(t.float() for t in phi.tensors()))
     network: tuple[Tensor | None, ...] = phi.tensors() if isinstance(phi, NetworkMap) else (None,) * 4
     directions = None if isinstance(phi, NetworkMap) else phi.directions  # pyright: ignore[reportAttributeAccessIssue]
     laid = None if directions is None else laid_out(directions, phi.scale)  # pyright: ignore[reportAttributeAccessIssue]
     across, along, keep = (None, None, None) if laid is None else (laid.across, laid.along, laid.keep)
     numbers = getattr(phi, "scale", 1.0), getattr(phi, "weight", 0.0), phi.eps, eps  # pyright: ignore[reportAttributeAccessIssue]
     form = isinstance(phi, ExpMap), getattr(phi, "smooth", False)
-    tensors = q.float(), k.float(), v.float()
+    tensors = native.readable(q, k, v)
     return LinearAttention.call(*tensors, across, along, keep, *network, *form, *numbers, wanted(*tensors, *network)).to(v.dtype)
 
 
@@ -54,7 +56,7 @@ def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> bool:
         q.shape[-1] % LANES
         or not q.shape == k.shape == v.shape
         or not kernel_takes(q, k, v, dtypes=FLOATS)
-        or not kernel_takes(*phi.tensors())
+        or not kernel_takes(*phi.tensors(), dtypes=FLOATS)
     ):
         return False
     if type(phi) in (ReluMap, ExpMap):
@@ -109,7 +111,7 @@ class LinearAttention(Operation, name="linear_attention"):
     def fake_backward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, summaries: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
         width = q.shape[-1]
         learned = 0 if rest[3] is None else 2 * (width * width + width)
-        return native.side_by_side(q), q.new_empty(*q.shape[:2], learned)
+        return native.side_by_side(q), q.new_empty(*q.shape[:2], learned, dtype=torch.float32)
 
     @staticmethod
     def gradients(made: tuple[Tensor, Tensor], kept: tuple[Any, ...], _: Any) -> tuple[Tensor | None, ...]:
@@ -137,11 +139,11 @@ def _summaries(q: Tensor, across: Tensor | None, first: Tensor | None, train: bo
     """Room for what the keys of an image and head add up to, where that is less work to keep than to make again."""
     m = q.shape[3] if across is None else across.shape[1]
     many = train and q.shape[2] > (m if first is not None else 4 * m)  # features of a network take longer to make again
-    return q.new_empty(*q.shape[:2], m * q.shape[3] + m + 1) if many else q.new_empty(0)
+    return q.new_empty(*q.shape[:2], m * q.shape[3] + m + 1, dtype=torch.float32) if many else q.new_empty(0, dtype=torch.float32)
 
 
 def _all_kept(q: Tensor, across: Tensor | None, keep: Tensor | None) -> Tensor:
-    return q.new_ones(q.shape[-1]) if across is None or keep is None else keep
+    return q.new_ones(q.shape[-1], dtype=torch.float32) if across is None or keep is None else keep
 
 
 def _turned(first: Tensor, bias: Tensor, second: Tensor, shift: Tensor) -> tuple[Tensor, ...]:
