@@ -46,7 +46,12 @@ WORDS = [
     "prism(end=relu, conv=none)",
     "fourier",
     "hedgehog",
+    "focused",
+    "focused(power=2)",
+    "cosine",
+    "performer(kernel=gelu, features=13)",
     "performer(kernel=elu, features=13)",
+    "performer(kernel=matrix, features=13)",
     "performer(kernel=taylor)",
 ]
 POISON = (torch.nan, torch.inf, -torch.inf, 3e38, 1e-42)

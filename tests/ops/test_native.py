@@ -24,6 +24,18 @@ from vixformer.ops.softmax import exact_attention
 KERNELS = ["relu", "relu, total_eps=0.01, scale=half", "softmax", "softmax, eps=0", "gaussian", "gaussian, eps=0", "exp", "exp, eps=0"]
 
 
+MAPS = [
+    "hedgehog",
+    "focused(conv=none)",
+    "focused(conv=none, power=2)",
+    "cosine",
+    "performer(kernel=elu, features=24)",
+    "performer(kernel=elu, features=none, alpha=0.3)",
+    "performer(kernel=gelu, features=24)",
+    "performer(kernel=gelu, features=none)",
+]
+
+
 @contextlib.contextmanager
 def calls() -> Iterator[list[str]]:
     """The kernels that run inside."""
@@ -161,6 +173,21 @@ def test_the_convolution_of_v_and_its_gradients(grid: tuple[int, int], front: in
 
 
 @compiler
+@pytest.mark.parametrize("front", [0, 2])
+def test_a_convolution_with_a_bias_that_heads_share(front: int) -> None:
+    core: Any = core_of(build("focused", front + 35, dim=64, heads=2))
+    inputs = [*(torch.randn(3, 2, front + 35, 32).requires_grad_() for _ in range(2)), *core.conv.parameters()]
+    with calls() as called:
+        out = core.conv(*inputs[:2], None, (5, 7))
+    assert called == ["local"]
+    right = core.conv.reference(*(t.double() for t in inputs[:2]), None, (5, 7))
+    assert distance(out, right) <= 1e-5
+    grad = torch.randn_like(out)
+    for ours, expected in zip(torch.autograd.grad(out, inputs, grad), torch.autograd.grad(right, inputs, grad.double()), strict=True):
+        assert distance(ours, expected) <= 1e-5
+
+
+@compiler
 @pytest.mark.parametrize(
     ("features", "n"),
     [
@@ -225,6 +252,37 @@ def test_features_that_are_learned_and_their_gradients(n: int, heads: int, end: 
 
 
 @compiler
+@pytest.mark.parametrize("n", [1, 17, 97, 600])
+@pytest.mark.parametrize("word", MAPS)
+def test_every_feature_map_of_a_kernel_and_its_gradients(word: str, n: int) -> None:
+    core: Any = core_of(build(word, n, dim=64, heads=2))
+    with torch.no_grad():
+        for weight in core.parameters():
+            weight.add_(0.5 * torch.randn_like(weight))
+    inputs = [*(1.5 * torch.randn(3, 2, n, 32) for _ in range(3)), *core.parameters()]
+    inputs = [t.requires_grad_() for t in inputs]
+    with calls() as called:
+        out = core(*inputs[:3])
+        grad = torch.randn_like(out)
+        found = torch.autograd.grad(out, inputs, grad)
+    assert called == ["linear_attention", "linear_attention_backward"]
+    right = core.reference(*(t.double() for t in inputs[:3]))
+    assert distance(out, right) <= 1e-5
+    for ours, expected in zip(found, torch.autograd.grad(right, inputs, grad.double()), strict=True):
+        assert distance(ours, expected) <= (1e-4 if n > 1 else 1e-2)  # of one token, the gradient of q and k is rounding alone
+
+
+@compiler
+def test_features_of_hedgehog_that_are_too_small_have_no_slope() -> None:
+    core: Any = core_of(build("hedgehog(conv=none)", 20, dim=32, heads=2))
+    inputs = [(30 * torch.randn(2, 2, 20, 16)).requires_grad_() for _ in range(3)]
+    out, right = core(*inputs), core.reference(*(t.double() for t in inputs))
+    for ours, expected in zip(*(torch.autograd.grad(o.sum(), inputs) for o in (out, right)), strict=True):
+        assert ours.isfinite().all()
+        assert (ours - expected).abs().max() <= 1e-3 * expected.abs().max() + 1e-5
+
+
+@compiler
 def test_training_takes_the_compiled_way() -> None:
     """Or nothing above would say anything about training."""
     with calls() as called:
@@ -247,6 +305,7 @@ HALF = {
     "performer(features=17)": ["linear_attention"],
     "performer(features=64, eps=0)": ["linear_attention"],
     "performer(kernel=exp, features=24, eps=0)": ["linear_attention"],
+    **{word: ["linear_attention"] for word in MAPS},
     "softmax(conv=3)": ["exact", "local"],
     "linformer(rank=8)": ["along", "along", "exact"],
     "linformer(rank=24, share=none)": ["along", "along", "exact"],
@@ -364,7 +423,9 @@ def test_long_exact_attention_is_the_kernels_where_instructions_make_it_faster(d
             patch.setattr(native, "instructions", lambda found=instructions: found)
             out = ops.softmax_attention(q, k, v)
         assert called == ["exact"] * used
-        assert distance(out, F.scaled_dot_product_attention(q.double(), k.double(), v.double())) <= (1e-2 if dtype is torch.bfloat16 else 1e-5)
+        assert distance(out, F.scaled_dot_product_attention(q.double(), k.double(), v.double())) <= (
+            1e-2 if dtype is torch.bfloat16 else 1e-5
+        )
 
 
 @compiler
@@ -384,7 +445,7 @@ def test_exact_attention_of_large_scores_and_shared_keys() -> None:
 
 @compiler
 @torch.no_grad()
-@pytest.mark.parametrize("kernel", ["cosh", "angular", "matrix", "exp, clamp=4", "gelu"])
+@pytest.mark.parametrize("kernel", ["cosh", "angular", "matrix", "exp, clamp=4", "gelu, raw=true"])
 def test_features_that_no_kernel_makes_are_made_by_torch(kernel: str) -> None:
     core = core_of(build(f"performer(kernel={kernel}, features=16)", 20, dim=32, heads=2))
     assert core.feature_map() is None  # pyright: ignore

@@ -49,6 +49,10 @@ def network() -> dict[str, Any]:
     return dict(first=learned(16, 16), bias=learned(16), second=learned(16, 16), shift=learned(16))
 
 
+def factors() -> Tensor:
+    return torch.rand(2, 16).add_(0.5).requires_grad_()
+
+
 directions = torch.randn(24, 16)
 grid = (4, 5)
 angles = torch.randn(N, 8)
@@ -61,6 +65,15 @@ CALLS: dict[str, tuple[type[Operation], Callable[..., Tensor], Callable[[], tupl
         lambda: (heads(), heads(), heads(), ops.ExpMap(directions=directions, scale=0.5, weight=0.125, eps=1e-4)),
     ),
     "network": (LinearAttention, ops.linear_attention, lambda: (heads(), heads(), heads(), ops.NetworkMap(**network(), smooth=True))),
+    "elu": (LinearAttention, ops.linear_attention, lambda: (heads(), heads(), heads(), ops.EluMap(directions=directions, alpha=0.5))),
+    "gelu": (LinearAttention, ops.linear_attention, lambda: (heads(), heads(), heads(), ops.GeluMap(directions=directions, eps=0.2))),
+    "cosine": (LinearAttention, ops.linear_attention, lambda: (heads(), heads(), heads(), ops.CosineMap())),
+    "hedgehog": (
+        LinearAttention,
+        ops.linear_attention,
+        lambda: (heads(), heads(), heads(), ops.HedgehogMap(learned(2, 16, 16), learned(2, 16, 16))),
+    ),
+    "focused": (LinearAttention, ops.linear_attention, lambda: (heads(), heads(), heads(), ops.FocusedMap(factors(), 3.0))),
     "features": (FeatureAttention, ops.feature_attention, lambda: (heads().exp(), heads(7).exp(), heads(7, 24))),
     "odd features": (
         FeatureAttention,

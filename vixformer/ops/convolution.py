@@ -20,15 +20,24 @@ Grid = tuple[int, int]
 def add_convolution(out: Tensor, v: Tensor, filters: Tensor, bias: Tensor | None, grid: Grid) -> Tensor:
     """out (B, H, N, K) + the convolution of v, with `filters` (H K, 1, side, side), an odd side. Tokens in front of the grid stay."""
     _check(out, v, filters, grid)
-    fits = bias is None and v.shape[-1] % native.LANES == 0
-    if fits and kernel_takes(out, v, filters, dtypes=FLOATS):
+    if v.shape[-1] % native.LANES == 0 and kernel_takes(out, v, filters, bias, dtypes=FLOATS):
+        if bias is not None:
+            out = out + _on_grid(bias, v, grid).to(v.dtype)
         return Convolution.call(*native.readable(out, v), filters.float(), *grid).to(v.dtype)
     heads, prefix = v.shape[1], v.shape[-2] - grid[0] * grid[1]
     # as one filter a channel over (B, N, H K), the order in which the heads were made and are put together again: nothing is copied
     image = v.transpose(1, 2).flatten(2)[:, prefix:].unflatten(1, grid).permute(0, 3, 1, 2)
-    local = F.conv2d(image, filters.to(v.dtype), None if bias is None else bias.to(v.dtype), padding=filters.shape[-1] // 2, groups=len(filters))
+    local = F.conv2d(
+        image, filters.to(v.dtype), None if bias is None else bias.to(v.dtype), padding=filters.shape[-1] // 2, groups=len(filters)
+    )
     local = local.permute(0, 2, 3, 1).flatten(1, 2).unflatten(-1, (heads, -1)).transpose(1, 2)
     return out + F.pad(local, (0, 0, prefix, 0))
+
+
+def _on_grid(bias: Tensor, v: Tensor, grid: Grid) -> Tensor:
+    """(H, N, K): for the tokens of the grid, and zeros for those in front."""
+    seen = grid[0] * grid[1]
+    return F.pad(bias.view(v.shape[1], 1, v.shape[3]).expand(-1, seen, -1), (0, 0, v.shape[2] - seen, 0))
 
 
 def add_convolution_slow(out: Tensor, v: Tensor, filters: Tensor, bias: Tensor | None, grid: Grid) -> Tensor:

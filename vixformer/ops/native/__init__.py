@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -34,10 +35,11 @@ WIDTH = 8
 LANES = 16
 """Head width and landmarks must be multiples of this."""
 
+T = TypeVar("T")
 _calls = 0
 
 
-def settled(question: Callable[[], bool]) -> Callable[[], bool]:
+def settled(question: Callable[[], T]) -> Callable[[], T]:
     """For torch.compile: the answer at compilation holds. (`torch.compiler.assume_constant_result` takes a second to import.)"""
     question._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
     return question
