@@ -23,6 +23,10 @@ MACHINES = tuple(sorted({target.machine for target in TARGETS.values()}))
 INSIDE = HERE.relative_to(Path(__file__).parents[1])
 
 
+def platform_tag(machine: str) -> str:
+    return f"manylinux_2_{GLIBC}_{machine}"
+
+
 def compiler(machine: str) -> str:
     return f"{machine}-linux-gnu-gcc"
 
@@ -48,7 +52,7 @@ def made(wheel: Path, machine: str) -> Path:
         (folder,) = Path(work).iterdir()
         add_kernels(folder / INSIDE, machine)
         (facts,) = folder.glob("*.dist-info/WHEEL")
-        tag = f"manylinux_2_{GLIBC}_{machine}"
+        tag = platform_tag(machine)
         facts.write_text(facts.read_text().replace("Purelib: true", "Purelib: false").replace("Tag: py3-none-any", f"Tag: py3-none-{tag}"))
         run("-m", "wheel", "pack", "--dest-dir", str(wheel.parent), str(folder))
     result = wheel.with_name(wheel.name.replace("-any.whl", f"-{tag}.whl"))

@@ -114,6 +114,24 @@ def test_a_cache_that_cannot_be_is_no_disaster(cache: Cache, tmp_path: Path, mon
         assert cache.load()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts as Linux does")
+def test_a_read_only_home(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o500)
+    mounted = os.geteuid() == 0  # who may write everywhere
+    if mounted and subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", home], capture_output=True).returncode:
+        pytest.skip("mounting a file system needs root outside of a container")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(home))
+    try:
+        with pytest.warns(Note, match="cannot be kept in the cache"):
+            assert cache.load()
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", home], check=True)
+    assert cache.compilations == 1
+
+
 def test_another_openmp_is_another_library(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache.load()
     other = tmp_path / "libgomp.so.1"

@@ -141,8 +141,9 @@ def _command(wish: str) -> list[str]:
 
 
 def _openmp() -> list[Path]:
-    """Torch's threads, not a second set beside them."""
-    return sorted((Path(torch.__file__).parent / "lib").glob("libgomp*"))
+    """Torch's threads, not a second set beside them. Where torch keeps them depends on its version and the processor."""
+    package = Path(torch.__file__).parent
+    return sorted(path for folder in (package / "lib", package.with_name("torch.libs")) for path in folder.glob("libgomp*"))
 
 
 def _key(command: list[str]) -> str:
