@@ -46,8 +46,9 @@ def table(seconds: float) -> list[str]:
             if what == "exact attention" and tokens > 512:  # PyTorch's own
                 continue
             times = rounds({name: _with(library, run, batch, tokens) for name, library in made.items()}, seconds)
-            cells = [f"{summarised(times[build.NATIVE]).min:.2f}", *(str(paired_ratio(times[name], times[build.NATIVE])) for name in others)]
-            rows.append(f"| {what} | {batch} x {tokens:,} | {' | '.join(cells)} |")
+            here = times[build.NATIVE]
+            ratios = " | ".join(str(paired_ratio(times[name], here)) for name in others)
+            rows.append(f"| {what} | {batch} x {tokens:,} | {summarised(here).min:.2f} | {ratios} |")
     head = f"| operation | batch x tokens | {build.NATIVE}, ms | {' | '.join(f'{name} / {build.NATIVE}' for name in others)} |"
     return [head, f"|---|---|{'--:|' * len(made)}", *rows]
 
