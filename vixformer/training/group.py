@@ -24,7 +24,7 @@ from vixformer.measure.accuracy import Scores
 try:
     from torch.distributed.fsdp import fully_shard
 except ImportError:  # torch 2.5
-    from torch.distributed._composable.fsdp import fully_shard
+    from torch.distributed._composable.fsdp import fully_shard  # pyright: ignore[reportPrivateImportUsage]
 
 
 class Group:
