@@ -125,6 +125,8 @@ class Call:
         if len(inputs) == 1 and isinstance(self.module, Attention) and self.width % 2 == 0 and self.draw.random() < 0.5:
             size = self.draw.choice([(self.n, self.width // 2)] * 3 + [(self.n + 1, self.width // 2), (1, self.width // 2), (self.n, 4)])
             options["rotation"] = torch.randn(size), torch.randn(size)
+        if isinstance(self.module, Attention) and self.draw.random() < 0.2:
+            options["mask"] = torch.rand(inputs[0].shape[0], inputs[-1].shape[-2]) < self.draw.choice([0.0, 0.5, 1.0])
         try:
             out = self.target(inputs)(*inputs, **options)
         except ValueError:

@@ -273,6 +273,32 @@ def test_every_feature_map_of_a_kernel_and_its_gradients(word: str, n: int) -> N
 
 
 @compiler
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("n", [17, 300])
+@pytest.mark.parametrize(
+    "word", [*MAPS, "performer(kernel=relu, features=24)", "performer(features=24)", "performer(features=24, eps=0)", "prism(conv=none)"]
+)
+def test_masked_keys_and_their_gradients(word: str, n: int, dtype: torch.dtype) -> None:
+    core: Any = core_of(build(word, n, dim=64, heads=2))
+    mask = torch.rand(4, n) < 0.6
+    mask[0], mask[1], mask[2, : n // 2], mask[2, n // 2 :] = True, False, False, True  # all, none, and the first block without any
+    inputs = [torch.randn(4, 2, n, 32).to(dtype).requires_grad_() for _ in range(3)]
+    wanted = [*inputs, *core.parameters()]
+    with calls() as called:
+        out = core(*inputs, mask=mask)
+        grad = torch.randn_like(out)
+        found = torch.autograd.grad(out, wanted, grad)
+    assert called == ["linear_attention", "linear_attention_backward"]
+    wide = [t.double().detach().requires_grad_() for t in inputs]
+    right = core.reference(*wide, mask=mask)
+    expected = torch.autograd.grad(right, [*wide, *core.parameters()], grad.double())
+    for ours, exact in zip((out, *found), (right, *expected), strict=True):
+        assert ours.isfinite().all()
+        assert distance(ours, exact) <= (1e-4 if dtype is torch.float32 else 4e-2)
+    assert not any(t.transpose(1, 2)[~mask].any() for t in found[1:3])
+
+
+@compiler
 def test_features_of_hedgehog_that_are_too_small_have_no_slope() -> None:
     core: Any = core_of(build("hedgehog(conv=none)", 20, dim=32, heads=2))
     inputs = [(30 * torch.randn(2, 2, 20, 16)).requires_grad_() for _ in range(3)]

@@ -65,6 +65,16 @@ CALLS: dict[str, tuple[type[Operation], Callable[..., Tensor], Callable[[], tupl
         lambda: (heads(), heads(), heads(), ops.ExpMap(directions=directions, scale=0.5, weight=0.125, eps=1e-4)),
     ),
     "network": (LinearAttention, ops.linear_attention, lambda: (heads(), heads(), heads(), ops.NetworkMap(**network(), smooth=True))),
+    "masked": (
+        LinearAttention,
+        ops.linear_attention,
+        lambda: (heads(), heads(), heads(), ops.ReluMap(directions=directions, eps=1e-3), 0.1, torch.arange(2 * N).view(2, N) % 3 > 0),
+    ),
+    "masked exp": (
+        LinearAttention,
+        ops.linear_attention,
+        lambda: (heads(), heads(), heads(), ops.ExpMap(weight=0.1, eps=1e-3), 0.0, torch.arange(2 * N).view(2, N) % 3 > 0),
+    ),
     "elu": (LinearAttention, ops.linear_attention, lambda: (heads(), heads(), heads(), ops.EluMap(directions=directions, alpha=0.5))),
     "gelu": (LinearAttention, ops.linear_attention, lambda: (heads(), heads(), heads(), ops.GeluMap(directions=directions, eps=0.2))),
     "cosine": (LinearAttention, ops.linear_attention, lambda: (heads(), heads(), heads(), ops.CosineMap())),
@@ -266,6 +276,12 @@ def test_directions_are_laid_out_once_and_again_when_they_change(monkeypatch: py
     out().sum().backward()  # keeps what inference laid out
     assert pickle.loads(pickle.dumps(own)).equal(own)
     assert copy.deepcopy(own).equal(own)
+
+
+def test_a_mask_of_another_shape_is_refused() -> None:
+    q = heads()
+    with pytest.raises(ValueError, match=r"a mask of 20 keys is boolean, \(2, 20\), not torch.float32, \(2, 20\)"):
+        ops.linear_attention(q, q, q, ops.ReluMap(eps=1e-3), mask=torch.ones(2, N))
 
 
 def test_a_feature_map_of_others_gets_its_attention_from_a_kernel() -> None:

@@ -40,18 +40,22 @@ POWERS = range(1, 9)
 """Of focused attention that the kernel knows."""
 
 
-def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float = 0.0) -> Tensor:
+def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float = 0.0, mask: Tensor | None = None) -> Tensor:
     """phi(q) (phi(k)' v) / (phi(q) . sum phi(k) + eps) of q (B, H, N, K), k and v (B, H, keys, K), in float32, returned in the dtype of v.
 
     Backward keeps q, k and v and no feature. A kernel makes the features of the maps in `ops.maps`; of other maps it gets the features.
+    `mask` is boolean (B, keys), true = keep.
     """
     check_heads(q, k, v)
     phi.check(q.shape[-1])
+    if mask is not None and (mask.dtype is not torch.bool or mask.shape != (k.shape[0], k.shape[2])):
+        raise ValueError(f"a mask of {k.shape[2]} keys is boolean, ({k.shape[0]}, {k.shape[2]}), not {mask.dtype}, {tuple(mask.shape)}")
     if not _known(phi, q, k, v):
-        return recompute_function(lambda q, k, v, *made_of: _torch(q, k, v, phi.made_of(*made_of), eps), q, k, v, *phi.tensors())
+        return recompute_function(lambda q, k, v, *made_of: _torch(q, k, v, phi.made_of(*made_of), eps, mask), q, k, v, *phi.tensors())
     made = _described(phi.made_of(*(t.float() for t in phi.tensors())), q)
     tensors = native.readable(q, k, v)
-    return LinearAttention.call(*tensors, *made, eps, wanted(*tensors, *made[3:7])).to(v.dtype)
+    hidden = None if mask is None else mask.contiguous()
+    return LinearAttention.call(*tensors, *made, eps, hidden, wanted(*tensors, *made[3:7])).to(v.dtype)
 
 
 def _described(phi: FeatureMap, q: Tensor) -> tuple[Any, ...]:
@@ -80,8 +84,10 @@ def linear_attention_slow(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps:
     return (weights @ v.to(weights.dtype)).to(v.dtype)
 
 
-def _torch(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float) -> Tensor:
-    phi_k = phi(wide(k), True)
+def _torch(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float, mask: Tensor | None) -> Tensor:
+    phi_k = phi(wide(k), True, mask) if isinstance(phi, ExpMap) else phi(wide(k), True)
+    if mask is not None:
+        phi_k = phi_k.masked_fill(~mask[:, None, :, None], 0.0)
     return feature_attention(phi(wide(q), False), phi_k, v.to(phi_k.dtype), eps).to(v.dtype)
 
 
@@ -107,7 +113,7 @@ def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> bool:
 class LinearAttention(Operation, name="linear_attention"):
     """Keeps q, k, v and the output, which the layer after it keeps anyway, and what many keys add up to. Features are made again."""
 
-    _options = "int kind, float scale, float weight, float eps, float total_eps"
+    _options = "int kind, float scale, float weight, float eps, float total_eps, Tensor? mask"
     _made_of = "Tensor? across, Tensor? along, Tensor? keep, Tensor? first, Tensor? bias, Tensor? second, Tensor? shift"
     takes = f"Tensor q, Tensor k, Tensor v, {_made_of}, {_options}, bool train"
     gives = "(Tensor, Tensor)"
@@ -116,30 +122,30 @@ class LinearAttention(Operation, name="linear_attention"):
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        (across, _, keep), weights, options, train = rest[:3], rest[3:7], rest[7:12], rest[12]
+        (across, _, keep), weights, options, mask, train = rest[:3], rest[3:7], rest[7:12], *rest[12:14]
         out, summaries = native.like(q), _summaries(q, keep, options[0], train)
         keep = _all_kept(q.shape[-1], q) if keep is None else keep
         laid = _turned(*weights)
         pointers = pointer(summaries if summaries.numel() else None), pointer(across), keep.data_ptr()
-        native.run("linear_attention", (q, k, v), (out,), q.shape, keep.numel(), *pointers, *options, *map(pointer, laid))
+        native.run("linear_attention", (q, k, v), (out,), q.shape, keep.numel(), *pointers, *options, *map(pointer, (mask, *laid)))
         return out, summaries
 
     @staticmethod
     def fake(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        return native.like(q), _summaries(q, rest[2], rest[7], rest[12])
+        return native.like(q), _summaries(q, rest[2], rest[7], rest[13])
 
     @staticmethod
     def kept(inputs: tuple[Any, ...], made: tuple[Tensor, ...]) -> tuple[Any, ...]:
-        return *inputs[:3], *made, *inputs[3:15]
+        return *inputs[:3], *made, *inputs[3:16]
 
     @staticmethod
     def backward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, summaries: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        (across, along, keep), weights, options, grad = rest[:3], rest[3:7], rest[7:12], rest[12]
+        (across, along, keep), weights, options, mask, grad = rest[:3], rest[3:7], rest[7:12], *rest[12:14]
         made, learned = LinearAttention.fake_backward(q, k, v, out, summaries, *rest)
         keep = _all_kept(q.shape[-1], q) if keep is None else keep
         laid = *_turned(*weights), *(None if t is None else t.contiguous() for t in (weights[0], weights[2]))
         pointers = pointer(summaries if summaries.numel() else None), pointer(along), pointer(across), keep.data_ptr()
-        given = *pointers, *options, *map(pointer, (*laid, learned))
+        given = *pointers, *options, *map(pointer, (mask, *laid, learned))
         native.run("linear_attention_backward", (q, k, v, out, grad), native.parts(made), q.shape, keep.numel(), *given)
         return made, learned
 
@@ -162,7 +168,7 @@ class LinearAttention(Operation, name="linear_attention"):
             weights = query, None, key, None
         elif kept[12] == FOCUSED:
             weights = None, learned.sum(0), None, None
-        return *native.parts(qkv), None, None, None, *weights, *(None,) * 6
+        return *native.parts(qkv), None, None, None, *weights, *(None,) * 7
 
     @staticmethod
     def flops(q: Any, k: Any, v: Any, *rest: Any) -> int:

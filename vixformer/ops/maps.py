@@ -77,9 +77,10 @@ class ExpMap(_Projected):
 
     weight: float = 0.0
 
-    def __call__(self, x: Tensor, keys: bool) -> Tensor:
+    def __call__(self, x: Tensor, keys: bool, mask: Tensor | None = None) -> Tensor:
+        """`mask` (B, N) says which keys c is the largest of."""
         square = x.square().sum(-1, keepdim=True) * self.weight if self.weight else None
-        return stable_exp(self.projected(x), square, self.eps, keys, None, False)
+        return stable_exp(self.projected(x), square, self.eps, keys, mask, False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -249,7 +249,7 @@ def _declared(built: ctypes.CDLL) -> ctypes.CDLL:
     built.unfold.argtypes = [pointer] * 2 + [ctypes.c_long] * 3
     built.exact.argtypes = [pointer] * 4 + sizes + [pointer]
     built.exact_backward.argtypes = [pointer] * 8 + sizes + [pointer]
-    features = [pointer, pointer, whole, real, real, real, real] + [pointer] * 4
+    features = [pointer, pointer, whole, real, real, real, real] + [pointer] * 5
     built.linear_attention.argtypes = [pointer] * 4 + sizes + [pointer, *features]
     built.linear_attention_backward.argtypes = [pointer] * 8 + sizes + [pointer, pointer, *features] + [pointer] * 3
     built.feature_attention.argtypes = [pointer] * 4 + sizes + [whole, pointer, real, real]

@@ -226,11 +226,18 @@ static void bend(const Map *f, float *row, float *z) {
         }
 }
 
+/* Rows of masked tokens to zero; `mask`, if there is one, is true for those that count. */
+static void hide(const uint8_t *mask, float *rows, int count, int width) {
+    for (int r = 0; mask && r < count; r++)
+        if (!mask[r]) memset(rows + (long)r * width, 0, sizeof(float) * width);
+}
+
 /* One pass over the keys. For exponentials the largest so far takes the place of c, and what is summed is scaled down when it grows; eps is
  * relative to the last c, so its share is added at the end. The context, m x d, the total, m, and c are left in `sums`. */
-static void summarise(const Map *f, const void *k, long sk, const void *v, long sv, int n, const Room *room, float *sums) {
+static void summarise(const Map *f, const void *k, long sk, const void *v, long sv, int n, const uint8_t *mask, const Room *room, float *sums) {
     const int half = f->half, d = f->d, m = f->m;
     float *u = room->u, *context = sums, *total = sums + m * d, *values = room->values, top = -INFINITY;
+    int counting = 0;
     const float *squares = room->squares;
     memset(context, 0, sizeof(float) * m * d);
     memset(total, 0, sizeof(float) * m);
@@ -238,11 +245,12 @@ static void summarise(const Map *f, const void *k, long sk, const void *v, long 
     for (int start = 0; start < n; start += BLOCK) {
         const int rows = n - start < BLOCK ? n - start : BLOCK;
         const void *v_rows = from(half, v, start * sv);
+        const uint8_t *seen = mask ? mask + start : NULL;
         project(f, from(half, k, start * sk), sk, start, rows, room);
         if (f->kind == EXPONENTIAL) {
             float before = top;
             for (int r = 0; r < rows; r++) {
-                float now = stabiliser(f, u + r * m, squares[r]);
+                float now = seen && !seen[r] ? -INFINITY : stabiliser(f, u + r * m, squares[r]);
                 top = now > top ? now : top;
             }
             if (top > before && start) {
@@ -253,11 +261,13 @@ static void summarise(const Map *f, const void *k, long sk, const void *v, long 
             for (int r = 0; r < rows; r++) {
                 for (int j = 0; j < m; j += W)
                     store(u + r * m + j, counted(vexp(load(u + r * m + j) - spread(squares[r]) - spread(top)), f->keep + j));
-                if (f->eps != 0.0f)
+                counting += !seen || seen[r];
+                if (f->eps != 0.0f && (!seen || seen[r]))
                     for (int c = 0; c < d; c += W) store(values + c, load(values + c) + take(half, v_rows, r * sv + c));
             }
         } else
             for (int r = 0; r < rows; r++) bend(f, u + r * m, room->z + r * m);
+        hide(seen, u, rows, m);
         for (int j = 0; j < m; j += W) {
             vec sum = load(total + j);
             for (int r = 0; r < rows; r++) sum += load(u + r * m + j);
@@ -269,7 +279,7 @@ static void summarise(const Map *f, const void *k, long sk, const void *v, long 
     if (f->kind == EXPONENTIAL && f->eps != 0.0f)
         for (int i = 0; i < m; i++) {
             if (f->keep[i] == 0.0f) continue;
-            total[i] += f->eps * n;
+            total[i] += f->eps * counting;
             for (int c = 0; c < d; c += W) store(context + i * d + c, load(context + i * d + c) + spread(f->eps) * load(values + c));
         }
     total[m] = top;
@@ -308,10 +318,10 @@ static void answer(const Map *f, const void *q, long sq, int n, const float *con
 }
 
 /* Tensors are b x h x n x d; strides holds those of b, h and n for q, k, v and out in turn. `summaries`, where backward will need them, is room
- * for the context (m x d), the total (m) and c of each image and head. Returns 0, or 1 when there is no memory. */
+ * for the context (m x d), the total (m) and c of each image and head. `mask`, b x n, may be null. Returns 0, or 1 when there is no memory. */
 int linear_attention(const void *q, const void *k, const void *v, void *out, const long *strides, long b, int h, int n, int d, int half, int m,
                      float *summaries, const float *directions, const float *keep, int kind, float scale, float weight, float eps,
-                     float total_eps, const float *first, const float *bias, const float *second, const float *shift) {
+                     float total_eps, const uint8_t *mask, const float *first, const float *bias, const float *second, const float *shift) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9;
     const Map f = {half, d, m, kind, scale, weight, eps, directions, keep, {kind == SMOOTH, first, bias, second, shift, NULL, NULL}};
     int failed = 0;
@@ -325,7 +335,8 @@ int linear_attention(const void *q, const void *k, const void *v, void *out, con
             const long i = item / h, j = item % h;
             float *sums = summaries ? summaries + item * ((long)m * d + m + 1) : room.context;
             turn_to(&f, &room, j, 1);
-            summarise(&f, from(half, k, i * sk[0] + j * sk[1]), sk[2], from(half, v, i * sv[0] + j * sv[1]), sv[2], n, &room, sums);
+            summarise(&f, from(half, k, i * sk[0] + j * sk[1]), sk[2], from(half, v, i * sv[0] + j * sv[1]), sv[2], n,
+                      mask ? mask + i * n : NULL, &room, sums);
             turn_to(&f, &room, j, 0);
             answer(&f, from(half, q, i * sq[0] + j * sq[1]), sq[2], n, sums, sums + m * d, total_eps, &room,
                    into(half, out, i * so[0] + j * so[1]), so[2]);
@@ -428,7 +439,7 @@ static void through_features(const Map *f, const float *turned, int number, int 
 int linear_attention_backward(const void *q, const void *k, const void *v, const void *out, const void *grad, void *dq, void *dk, void *dv,
                               const long *strides, long b, int h, int n, int d, int half, int m, const float *summaries, const float *turned,
                               const float *directions, const float *keep, int kind, float scale, float weight, float eps,
-                              float total_eps, const float *first, const float *bias, const float *second, const float *shift,
+                              float total_eps, const uint8_t *mask, const float *first, const float *bias, const float *second, const float *shift,
                               const float *first_turned, const float *second_turned, float *weights) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9, *sg = strides + 12;
     const long *sdq = strides + 15, *sdk = strides + 18, *sdv = strides + 21;
@@ -447,7 +458,8 @@ int linear_attention_backward(const void *q, const void *k, const void *v, const
             const void *qi = from(half, q, i * sq[0] + j * sq[1]), *ki = from(half, k, i * sk[0] + j * sk[1]);
             const void *vi = from(half, v, i * sv[0] + j * sv[1]);
             turn_to(&f, &room, j, 1);
-            if (!summaries) summarise(&f, ki, sk[2], vi, sv[2], n, &room, room.context);
+            const uint8_t *seen = mask ? mask + i * n : NULL;
+            if (!summaries) summarise(&f, ki, sk[2], vi, sv[2], n, seen, &room, room.context);
             const float *context = summaries ? summaries + item * (small + m + 1) : room.context, *total = context + small, *top = total + m;
             memset(dtotal, 0, sizeof(float) * m);
             float *own = learned_of(&f) ? weights + item * learned_of(&f) : NULL;
@@ -490,12 +502,14 @@ int linear_attention_backward(const void *q, const void *k, const void *v, const
                 const void *x = from(half, ki, start * sk[2]);
                 project(&f, x, sk[2], start, rows, &room);
                 features(&f, &room, rows, top);
+                hide(seen ? seen + start : NULL, u, rows, m);
                 const float *phi = rows_left(half, u, rows, m, room.left);
                 multiply(half, rows, d, words(half, m), phi, words(half, m), 1, after, d, room.tokens, d, 0);
                 put_rows(half, room.tokens, d, rows, d, NULL, into(half, dv, i * sdv[0] + j * sdv[1] + start * sdv[2]), sdv[2]);
                 multiply(half, rows, m, words(half, d), from(half, vi, start * sv[2]), words(half, sv[2]), 1, across, m, change, m, 0);
                 for (int r = 0; r < rows; r++)
                     for (int p = 0; p < m; p += W) store(change + r * m + p, load(change + r * m + p) + load(dtotal + p));
+                hide(seen ? seen + start : NULL, change, rows, m);
                 through_features(&f, turned, start, rows, x, sk[2], &room, into(half, dk, i * sdk[0] + j * sdk[1] + start * sdk[2]), sdk[2], own);
             }
         }
