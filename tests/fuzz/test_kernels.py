@@ -52,6 +52,8 @@ WORDS = [
     "performer(kernel=gelu, features=13)",
     "performer(kernel=elu, features=13)",
     "performer(kernel=matrix, features=13)",
+    "performer(kernel=mlp)",
+    "performer(kernel=mlp, features=48)",
     "performer(kernel=taylor)",
 ]
 POISON = (torch.nan, torch.inf, -torch.inf, 3e38, 1e-42)

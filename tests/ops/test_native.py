@@ -33,6 +33,7 @@ MAPS = [
     "performer(kernel=elu, features=none, alpha=0.3)",
     "performer(kernel=gelu, features=24)",
     "performer(kernel=gelu, features=none)",
+    "performer(kernel=mlp, features=48)",
 ]
 
 

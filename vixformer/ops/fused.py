@@ -62,7 +62,8 @@ def _described(phi: FeatureMap, q: Tensor) -> tuple[Any, ...]:
     """A map as the kernel takes it: directions, weights, kind and numbers."""
     width = q.shape[-1]
     if isinstance(phi, NetworkMap):
-        return None, None, None, *phi.tensors(), SMOOTH if phi.smooth else NETWORK, 1.0, 0.0, phi.eps
+        hidden, features = len(phi.bias), len(phi.shift)
+        return None, None, _all_kept(features, q), *phi.tensors(), SMOOTH if phi.smooth else NETWORK, float(hidden), 0.0, phi.eps
     if isinstance(phi, CosineMap):
         angle = quarter_turn(q.shape[2], q.new_empty(0, dtype=torch.float32))
         return None, None, _all_kept(2 * width, q), None, torch.cat([angle.cos(), angle.sin()], -1), None, None, COSINE, 1.0, 0.0, phi.eps
@@ -107,7 +108,9 @@ def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> bool:
         return phi.query.shape == phi.key.shape == (q.shape[1], q.shape[3], q.shape[3])
     if isinstance(phi, FocusedMap):
         return phi.factor.shape == (q.shape[1], q.shape[3]) and phi.power in POWERS
-    return type(phi) in (NetworkMap, CosineMap)
+    if isinstance(phi, NetworkMap):
+        return len(phi.bias) % LANES == len(phi.shift) % LANES == 0
+    return type(phi) is CosineMap
 
 
 class LinearAttention(Operation, name="linear_attention"):
@@ -151,10 +154,9 @@ class LinearAttention(Operation, name="linear_attention"):
 
     @staticmethod
     def fake_backward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, summaries: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        width = q.shape[-1]
-        square = width * width
-        sizes = {NETWORK: 2 * (square + width), SMOOTH: 2 * (square + width), HEDGEHOG: 2 * square, FOCUSED: width}
-        return native.side_by_side(q), q.new_empty(*q.shape[:2], sizes.get(rest[7], 0), dtype=torch.float32)
+        weights = [0 if t is None else t.numel() for t in rest[3:7]]
+        each = {NETWORK: sum(weights), SMOOTH: sum(weights), HEDGEHOG: 2 * q.shape[-1] ** 2, FOCUSED: q.shape[-1]}
+        return native.side_by_side(q), q.new_empty(*q.shape[:2], each.get(rest[7], 0), dtype=torch.float32)
 
     @staticmethod
     def gradients(made: tuple[Tensor, Tensor], kept: tuple[Any, ...], _: Any) -> tuple[Tensor | None, ...]:
@@ -162,7 +164,7 @@ class LinearAttention(Operation, name="linear_attention"):
         weights: tuple[Tensor | None, ...] = (None,) * 4
         if kept[12] in (NETWORK, SMOOTH):
             first, bias, second, shift = learned.sum((0, 1)).split([t.numel() for t in kept[8:12]])
-            weights = first.view_as(kept[8]).t(), bias, second.view_as(kept[10]).t(), shift
+            weights = first.view(kept[8].shape[::-1]).t(), bias, second.view(kept[10].shape[::-1]).t(), shift
         elif kept[12] == HEDGEHOG:
             query, key = learned.sum(0).unflatten(-1, (2, *kept[8].shape[1:])).mT.unbind(1)
             weights = query, None, key, None
@@ -176,7 +178,7 @@ class LinearAttention(Operation, name="linear_attention"):
         m = d if rest[2] is None else rest[2][0]
         features = 0 if rest[0] is None else d * m
         if rest[3] is not None:
-            features = d * d if rest[7] == HEDGEHOG else 2 * d * d
+            features = d * d if rest[7] == HEDGEHOG else rest[3][0] * d + rest[5][0] * rest[5][1]
         return 2 * b * h * n * (2 * features + m * d + m * (d + 1))
 
     @staticmethod

@@ -183,8 +183,11 @@ class NetworkMap:
 
     def check(self, width: int) -> None:
         shapes = [tuple(t.shape) for t in self.tensors()]
-        if shapes != [(width, width), (width,)] * 2:
-            raise ValueError(f"a network for heads of {width} channels is ({width}, {width}), ({width},) and both again, not {shapes}")
+        hidden, features = len(self.bias), len(self.shift)
+        if shapes != [(hidden, width), (hidden,), (features, hidden), (features,)]:
+            raise ValueError(
+                f"a network for heads of {width} channels is (hidden, {width}), (hidden,), (features, hidden) and (features,), not {shapes}"
+            )
 
     def made_of(self, *tensors: Tensor) -> FeatureMap:
         first, bias, second, shift = tensors

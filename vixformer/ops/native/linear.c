@@ -15,8 +15,8 @@ enum {
     EXPONENTIAL, /* exp(u - weight |x|^2 - c) + eps */
     ELU,         /* u, or weight (exp(u) - 1) where u is negative, + eps */
     GELU,        /* u Phi(u) + eps */
-    NETWORK,     /* y + eps, where y, which has d features, is what a network makes of x and max(y, 0) */
-    SMOOTH,      /* or its softplus */
+    NETWORK,     /* max(y, 0) + eps, with y what a network makes of x; it has `scale` hidden units */
+    SMOOTH,      /* the same with softplus of y */
     COSINE,      /* r times the cosine and r times the sine of a token, 2 d features, with r = max(x, 0) + eps */
     HEDGEHOG,    /* softmax of [x W, -x W], at least eps, 2 d features: W is d x d, of each head, one for queries and one for keys */
     FOCUSED,     /* y to the power of scale, a whole number, at the length of y = (max(x, 0) + eps) times numbers of each head */
@@ -25,14 +25,14 @@ enum {
 typedef struct {
     int half, d, m, kind;
     float scale, weight, eps;
-    const float *directions, *keep; /* d x m, or none: then m is d or 2 d; and m */
+    const float *directions, *keep; /* d x m, or none; and m */
     Network network;                /* HEDGEHOG: `first` for queries and `second` for keys. COSINE and FOCUSED: what they multiply by is `bias` */
 } Map;
 
 /* How many numbers of an image and head backward makes for what is learned. */
 static size_t learned_of(const Map *f) {
     const size_t d = f->d;
-    return f->kind == NETWORK || f->kind == SMOOTH ? weights_of(f->d) : f->kind == HEDGEHOG ? 2 * d * d : f->kind == FOCUSED ? d : 0;
+    return f->kind == NETWORK || f->kind == SMOOTH ? weights_of(&f->network, f->d, f->m) : f->kind == HEDGEHOG ? 2 * d * d : f->kind == FOCUSED ? d : 0;
 }
 
 /* Room for one thread. Of bfloat16, `left` and `right` hold operands in pairs, and `first`, `rest` and `back` the directions: rounded, what rounding
@@ -67,12 +67,13 @@ static void in_pairs(const Map *f, const float *directions, const float *turned,
 
 static Room room_for(const Map *f, const float *turned) {
     const size_t d = f->d, m = f->m, block = BLOCK * m, thin = BLOCK * d, small = m * d;
+    const size_t units = f->network.hidden ? 2 * (size_t)BLOCK * f->network.hidden : block; /* or slopes */
     Room room;
-    float *rest = room.all = scratch(3 * block + 5 * thin + (block + thin) / 2 + 6 * small + 2 * m + d + BLOCK + 2 * small + 20 * 16);
+    float *rest = room.all = scratch(2 * block + units + 3 * thin + (block + thin) / 2 + 6 * small + 2 * m + d + BLOCK + 2 * small + 20 * 16);
     if (!rest) return room;
     room.u = piece(&rest, block);
     room.change = piece(&rest, block);
-    room.z = piece(&rest, 2 * thin > block ? 2 * thin : block);
+    room.z = piece(&rest, units);
     room.wide = piece(&rest, thin);
     room.tokens = piece(&rest, thin);
     room.dsums = piece(&rest, thin);
@@ -125,7 +126,7 @@ static void project(const Map *f, const void *x, long s, int number, int rows, c
     fetch(from(half, x, rows * s), words(half, s), rows, words(half, d));
     if (f->kind == NETWORK || f->kind == SMOOTH) {
         widened(half, x, s, rows, d, room->wide);
-        through_network(&f->network, d, room->wide, d, rows, room->z, u);
+        through_network(&f->network, d, m, room->wide, d, rows, room->z, u);
     } else if (f->directions || hedgehog) {
         const float *matrix = half ? room->first : hedgehog ? weights_for(f, room) : f->directions;
         const int wide = hedgehog ? d : m;
@@ -323,7 +324,8 @@ int linear_attention(const void *q, const void *k, const void *v, void *out, con
                      float *summaries, const float *directions, const float *keep, int kind, float scale, float weight, float eps,
                      float total_eps, const uint8_t *mask, const float *first, const float *bias, const float *second, const float *shift) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9;
-    const Map f = {half, d, m, kind, scale, weight, eps, directions, keep, {kind == SMOOTH, first, bias, second, shift, NULL, NULL}};
+    const int hidden = kind == NETWORK || kind == SMOOTH ? (int)scale : 0;
+    const Map f = {half, d, m, kind, scale, weight, eps, directions, keep, {kind == SMOOTH, hidden, first, bias, second, shift, NULL, NULL}};
     int failed = 0;
 #pragma omp parallel reduction(| : failed)
     {
@@ -395,7 +397,7 @@ static void through_features(const Map *f, const float *turned, int number, int 
         store(change + i, load(change + i) * slope);
     }
     if (f->kind == NETWORK || f->kind == SMOOTH)
-        back_through_network(&f->network, d, room->wide, d, rows, room->z, room->z + (size_t)BLOCK * d, change, made, d, weights);
+        back_through_network(&f->network, d, m, room->wide, d, rows, room->z, room->z + (size_t)BLOCK * f->network.hidden, change, made, d, weights);
     else if (turned)
         multiply(half, rows, d, words(half, m), rows_left(half, change, rows, m, room->left), words(half, m), 1, half ? room->back : turned, d, made, d, 0);
     else if (f->kind == HEDGEHOG) {
@@ -443,7 +445,8 @@ int linear_attention_backward(const void *q, const void *k, const void *v, const
                               const float *first_turned, const float *second_turned, float *weights) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9, *sg = strides + 12;
     const long *sdq = strides + 15, *sdk = strides + 18, *sdv = strides + 21;
-    const Map f = {half, d, m, kind, scale, weight, eps, directions, keep, {kind == SMOOTH, first, bias, second, shift, first_turned, second_turned}};
+    const int hidden = kind == NETWORK || kind == SMOOTH ? (int)scale : 0;
+    const Map f = {half, d, m, kind, scale, weight, eps, directions, keep, {kind == SMOOTH, hidden, first, bias, second, shift, first_turned, second_turned}};
     int failed = 0;
 #pragma omp parallel reduction(| : failed)
     {
