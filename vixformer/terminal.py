@@ -1,18 +1,13 @@
-"""Reading flags and printing tables: what every command shares."""
+"""Printing tables and progress: what every command shares."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import difflib
-import io
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import tyro
 from rich import box
 from rich.console import Console
 from rich.progress import (
@@ -29,77 +24,11 @@ from rich.table import Table
 from typing_extensions import Self
 
 from vixformer.progress import decoding
-from vixformer.registry import checked
 from vixformer.results.cells import in_markdown
 from vixformer.results.evidence import MARGIN, effect, explained, judge
 
 if TYPE_CHECKING:  # what is wrong with a command line is said before torch is there
     from vixformer.experiments.compare import Comparison, Row
-
-
-@dataclasses.dataclass(frozen=True)
-class Nothing:
-    pass
-
-
-def read(config: type[Any], args: Sequence[str], command: str, default: Any = None, own: Sequence[str] = ()) -> Any:
-    """Flags made from a dataclass; whatever is wrong with them becomes one sentence. `own` are other flags of the command."""
-    complaint = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(complaint):
-            values = tyro.cli(config, args=list(args), prog=f"vix {command}", default=default)
-    except SystemExit as stop:
-        if stop.code in (0, None):
-            raise
-        flags = [f"--{name}" for name in (*own, *_names(default or config))]
-        raise ValueError(f'{_sentence(complaint.getvalue(), flags)}; "vix {command} --help" lists the options') from None
-    return checked(config, {field.name: getattr(values, field.name) for field in dataclasses.fields(config)}, command)
-
-
-def _names(values: Any, section: str = "") -> Iterator[str]:
-    for field in dataclasses.fields(values):
-        value = getattr(values, field.name, None)
-        name = section + field.name.replace("_", "-")
-        yield from _names(value, f"{name}.") if dataclasses.is_dataclass(value) else [name]
-
-
-def _sentence(complaint: str, flags: Sequence[str]) -> str:
-    """What tyro says in its box, between the first two rules, and the option that was meant."""
-    lines = [line.strip("│| ") for line in complaint.splitlines()]
-    rules = [i for i, line in enumerate(lines) if re.search("[─-]{5,}", line)]
-    first = " ".join(" ".join(lines[rules[0] + 1 : rules[1]]).split())
-    first = re.sub(r"Error parsing (Config: )?", "", first)
-    if union := re.match(r"(--\S+): no type matching (.*) could be instantiated from \[(.*?)\]\.", first):
-        flag, forms, given = union.groups()
-        return f"{flag} must be {_in_words(forms)}, not {given.replace(chr(39), '').replace(',', '')}"
-    if choice := re.match(r"[Ii]nvalid choice '(.*)' for argument '(\S+)'\. Expected one of \((.*?),?\)", first):
-        given, flag, choices = choice.groups()
-        return f"{flag} must be {' or '.join(choices.replace(chr(39), '').split(', '))}, not {given}"
-    first = re.sub(r": Could not find valid parse for arguments: \[(.*)\]", r" does not take \1", first)
-    first = re.sub(r": invalid literal for int\(\) with base 10: (.*)", r" must be a whole number, not \1", first)
-    first = re.sub(r": could not convert string to float: (.*)", r" must be a number, not \1", first)
-    wrong = re.match(r"Unrecognized options: (--[^\s,=]+)", first)
-    near = _meant(wrong[1], flags) if wrong else None
-    return first[:1].lower() + first[1:] + (f"; did you mean {near}?" if near else "")
-
-
-def _meant(word: str, flags: Sequence[str]) -> str | None:
-    """--seed is --seeds, or else --train.seed, and not --data.split-seed: the last part counts, and a flag of the command comes before
-    those of its sections. Similar spelling comes last."""
-    last = {flag: flag.lstrip("-").rpartition(".")[2] for flag in flags}
-    typed = word.lstrip("-").rpartition(".")[2]
-    same = [flag for flag in flags if last[flag].startswith(typed) or typed.startswith(last[flag])]
-    if same:
-        return min(same, key=lambda flag: (flag.count("."), last[flag] != typed, len(flag)))
-    near = difflib.get_close_matches(word, flags, n=1, cutoff=0.7)
-    return near[0] if near else next((f for f in flags if difflib.get_close_matches(typed, [last[f]], cutoff=0.7)), None)
-
-
-def _in_words(forms: str) -> str:
-    """tyro's {None}|INT|{INT INT}, for people."""
-    words = {"INT": "a whole number", "FLOAT": "a number", "{None}": "None", "{INT INT}": "two whole numbers", "STR": "a word"}
-    words |= {"{[FLOAT [FLOAT ...]]}": "several numbers", "{[INT [INT ...]]}": "several whole numbers"}
-    return " or ".join(words.get(form, form) for form in forms.split("|"))
 
 
 def count(n: int) -> str:

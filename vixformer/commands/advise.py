@@ -1,31 +1,36 @@
-"""`vix advise`."""
+"""Recommend an attention for your image size and your machine, with the reason."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from rich.console import Console
 
-from vixformer.terminal import megabytes, read, say, table
+from vixformer.measure.advise import Question, check
+from vixformer.measure.advise import advise as ask
+from vixformer.options import only
+from vixformer.terminal import megabytes, say, table
 
 
-def advise(args: Sequence[str]) -> None:
-    from vixformer.measure.advise import Question, check
-    from vixformer.measure.advise import advise as ask
+@dataclass(frozen=True, kw_only=True)
+class Options(Question):
+    infer: bool = False
+    """Time inference, which is the default."""
+    json: bool = False
+    """Print the answer and all timings as JSON."""
+
+
+def run(options: Options) -> None:
     from vixformer.measure.load import watched
 
-    words = list(args)
-    as_json = "--json" in words
-    if "--train" in words and "--infer" in words:
-        raise ValueError("--train or --infer, not both")
-    words = [word for word in words if word not in ("--json", "--infer")]
-    question: Question = read(Question, words, "advise")
+    if options.train and options.infer:
+        raise ValueError("--train or --infer, not both: leave one out")
+    question = only(Question, options)
     check(question)
     with Console(stderr=True).status("measuring") as status, watched() as timing:
         found = ask(question, lambda text: status.update(text))
-    if as_json:
+    if options.json:
         print(json.dumps({"question": asdict(question), "tokens": question.tokens, **asdict(found), **timing.to_dict()}, indent=2))
         return
     best = found.layers[:8]
