@@ -49,6 +49,11 @@ def say(text: str) -> None:
         console().print(text, markup=False, soft_wrap=True)
 
 
+def say_next(*commands: str) -> None:
+    """The commands that continue from here, on one line."""
+    say(f"Next: {', or '.join(commands)}")
+
+
 WORDS = {
     "model",
     "attention",

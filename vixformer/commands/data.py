@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from vixformer.commands.flags import DataName
 from vixformer.options import Folder, words
-from vixformer.terminal import count, say, table
+from vixformer.terminal import count, say, say_next, table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,8 @@ def run(options: Options) -> None:
 
                 get(source, progress)
         say(_checked(source))
+    if word == "get":
+        say_next(f"vix compare quick/exact quick/lens --data {options.names[-1]}")
 
 
 def _checked(source: Any) -> str:

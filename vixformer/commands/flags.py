@@ -54,6 +54,7 @@ def _seconds(given: Any) -> Any:
 RecipeName = Annotated[str, Means("the name of a recipe", "RECIPE", _recipes)]
 ModelOrRecipe = Annotated[str, Means("a model or a recipe", "MODEL", lambda: [*_models(), *_recipes()])]
 DataName = Annotated[str, Means("a data set", "NAME", _data_sets)]
+DataOrFolder = Annotated[str, Means("a data set, or a folder of images", "NAME|FOLDER", _data_sets)]
 Expression = Annotated[str, Means("an attention, such as performer(features=64)", "ATTENTION", _attentions)]
 RunFolder = Annotated[Path, Means("the folder of a run", "RUN")]
 Seconds = Annotated[float, BeforeValidator(_seconds), Means("a time such as 90s, 20m or 1.5h", "TIME")]
@@ -137,6 +138,14 @@ def finished_run(
     with Watch(name, recipe, f"vix train --resume {folder}", folder) as watch:
         model = run(recipe, folder, resume=True, observer=watch, name=name, data=data, given=given).model
     return read_run(folder), model
+
+
+def tested(run: Run) -> str:
+    """What a finished run reached, in a sentence."""
+    summary = run.summary or {}
+    how = "(the last: there is no validation)" if summary["val_top1"] is None else "chosen on validation"
+    chosen = f"epoch {summary['best_epoch']} of {summary['epochs']} {how}, {summary['seconds_an_epoch']:.1f} s an epoch"
+    return f"{run.folder}: test top-1 {summary['test_top1']:.2f} %, top-5 {summary['test_top5']:.2f} %, {chosen}"
 
 
 def make_folder(path: Path, flag: str) -> None:

@@ -1,0 +1,55 @@
+"""Fine-tune a trained model on a folder of your images, with a new classifier for its classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vixformer.commands.flags import Expression, Seconds, changed, finished_run, recipe_sections, tested
+from vixformer.commands.own_images import picked
+from vixformer.options import Changes, Folder, sections, words
+from vixformer.terminal import say, say_next
+
+PROBING = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    model: str = words(missing='which model? write "vix finetune pretrained/cifar10 --data FOLDER"')
+    """Run, folder of a saved model, or name of a model on the Hugging Face Hub."""
+    data: Folder | None = None
+    """Folder with one folder of images per class. Test images are set apart, unless it has the folders train and test."""
+    attention: Expression | None = None
+    """Convert the model to this attention first, such as 'first(nystrom)'."""
+    budget: Seconds | None = None
+    """Time for the training, such as 60s or 10m: more epochs than usual, or fewer, as many as fit."""
+    out: Folder = Path("runs")
+    """Folder for the new run."""
+    changes: Changes = sections(recipe_sections)
+
+
+def run(options: Options) -> None:
+    from vixformer.conversion.parent import trained_model
+    from vixformer.conversion.run import finetuned_name, finetuned_recipe
+    from vixformer.experiments.budget import Prober, cut
+    from vixformer.hub import here
+
+    if options.data is None:
+        raise ValueError("which images? give --data FOLDER, a folder with one folder of images per class")
+    for name in options.changes:
+        if name.startswith("model.") or name in ("train.weights", "train.distill", "data.name", "data.root", "data.resize", "data.gray"):
+            flag = f"--{name.replace('_', '-')}"
+            raise ValueError(f"leave out {flag}: fine-tuning keeps the model and its image size, and --data names the images")
+    place = here(options.model)
+    model = trained_model(place)
+    recipe = changed(finetuned_recipe(place, model, options.data, options.attention), options.changes, "finetune")
+    recipe = picked({"": recipe}, options.changes, options.budget)[""]
+    images = recipe.data.source().whole()
+    say(images.split_off)
+    if options.budget is not None:
+        probe = Prober(PROBING * options.budget)(recipe)
+        recipe = replace(recipe, train=recipe.train.shortened(cut([recipe], [probe], 1, options.budget).epochs))
+        say(f"{recipe.train.epochs} epochs fit into the time.")
+    found, _ = finished_run(recipe, finetuned_name(place, options.data, options.attention), options.out, images, given=model)
+    say(tested(found))
+    say_next(f"vix predict {found.folder} IMAGE", f"vix serve {found.folder}", f"vix export {found.folder}")
