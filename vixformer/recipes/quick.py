@@ -1,6 +1,6 @@
 """quick/*: nine attentions on the images in the package, small enough that all of them train in minutes on two cores.
 
-`vix compare --jobs 2 --epochs 3` is the demo. `exact-conv` is exact attention with the convolution that `lens` has.
+`vix compare --jobs 2` is the demo. `exact-conv` is exact attention with the convolution that `lens` has.
 """
 
 from __future__ import annotations
