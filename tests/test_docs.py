@@ -24,6 +24,8 @@ from vixformer.nn.positions import Positions
 from vixformer.nn.stems import Stem
 from vixformer.options import parse as parse_options
 from vixformer.options import pick_kind
+from vixformer.recipes import RECIPES
+from vixformer.registry import Named
 
 ROOT = Path(__file__).parent.parent
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from vixformer.commands import COMMANDS, GROUPS, summary
 from vixformer.notes import printed_notes, want_of_memory
-from vixformer.registry import pick
 from vixformer.version import __version__
 
 
@@ -29,7 +28,6 @@ def _run(args: list[str]) -> None:
         elif args[0] == "--version":
             print(f"vix {__version__}")
         else:
-            pick(dict.fromkeys(COMMANDS), args[0], "command")
             _call(*args)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
@@ -49,7 +47,9 @@ def _run(args: list[str]) -> None:
 
 def _call(word: str, *args: str) -> None:
     from vixformer.options import help_of, parse, pick_kind
+    from vixformer.registry import pick
 
+    pick(dict.fromkeys(COMMANDS), word, "command")
     command = importlib.import_module(f"vixformer.commands.{word}")
     wants_help = "--help" in args or "-h" in args
     rest = [arg for arg in args if not wants_help or arg not in ("--help", "-h")]

@@ -33,6 +33,7 @@ def run(options: Options) -> None:
     from vixformer.conversion.run import finetuned_name, finetuned_recipe
     from vixformer.experiments.budget import Prober, cut
     from vixformer.hub import here
+    from vixformer.training.parts import Reader
 
     if options.data is None:
         raise ValueError("which images? give --data FOLDER, a folder with one folder of images per class")
@@ -44,10 +45,10 @@ def run(options: Options) -> None:
     model = trained_model(place)
     recipe = changed(finetuned_recipe(place, model, options.data, options.attention), options.changes, "finetune")
     recipe = picked({"": recipe}, options.changes, options.budget)[""]
-    images = recipe.data.source().whole()
-    say(images.split_off)
+    read = Reader()
+    images = read(recipe.data)
     if options.budget is not None:
-        probe = Prober(PROBING * options.budget)(recipe)
+        probe = Prober(PROBING * options.budget, read)(recipe)
         recipe = replace(recipe, train=recipe.train.shortened(cut([recipe], [probe], 1, options.budget).epochs))
         say(f"{recipe.train.epochs} epochs fit into the time.")
     found, _ = finished_run(recipe, finetuned_name(place, options.data, options.attention), options.out, images, given=model)
