@@ -31,8 +31,9 @@ class Options:
 def run(options: Options) -> None:
     from vixformer.conversion.parent import trained_model
     from vixformer.conversion.run import finetuned_name, finetuned_recipe
-    from vixformer.experiments.budget import Prober, cut
+    from vixformer.experiments.budget import Prober
     from vixformer.hub import here
+    from vixformer.results.groups import counted
     from vixformer.training.parts import Reader
 
     if options.data is None:
@@ -49,8 +50,10 @@ def run(options: Options) -> None:
     images = read(recipe.data)
     if options.budget is not None:
         probe = Prober(PROBING * options.budget, read)(recipe)
-        recipe = replace(recipe, train=recipe.train.shortened(cut([recipe], [probe], 1, options.budget).epochs))
-        say(f"{recipe.train.epochs} epochs fit into the time.")
+        fits = (epochs for epochs in range(recipe.train.epochs, 0, -1) if probe.seconds(epochs, 1.0) <= options.budget)
+        recipe = replace(recipe, train=recipe.train.shortened(next(fits, 1)))
+        epochs, each = counted(recipe.train.epochs, "epoch"), probe.seconds(1, 1.0) - probe.seconds(0, 1.0)
+        say(f"Training {epochs}, the most that fits into --budget: an epoch takes about {each:.0f} s.")
     found, _ = finished_run(recipe, finetuned_name(place, options.data, options.attention), options.out, images, given=model)
     say(tested(found))
     say_next(f"vix predict {found.folder} IMAGE", f"vix serve {found.folder}", f"vix export {found.folder}")
