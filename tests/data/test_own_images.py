@@ -170,15 +170,42 @@ def test_a_class_may_be_called_train(root: Path) -> None:
     assert Folder(root).classes() == ["cat", "dog", "train"]
 
 
-def test_the_split_is_said_once_and_written_down(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_is_all_that_a_training_needs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was picked and which images test is said once; the next command is the last line."""
     out = root.parent / "runs"
-    small = ["--data.resize", "8", "--train.batch-size", "4", "--train.epochs", "1", "--train.no-measure"]
-    main(["train", "quick/exact", "--data.name", "folder", "--data.root", str(flat(root)), *small, "--out", str(out)])
-    (summary,) = (json.loads(path.read_text()) for path in out.glob("*/summary.json"))
+    main(["train", "quick/exact", "--data", str(flat(root)), "--train.epochs", "2", "--train.no-measure", "--out", str(out)])
+    (folder,) = out.iterdir()
+    summary, recipe = (json.loads((folder / name).read_text()) for name in ("summary.json", "recipe.json"))
     assert "4 of 24 images" in summary["split_off"]
     assert summary["test_images"] == 4
+    assert recipe["data"] | {"root": str(root), "resize": 32} == recipe["data"]
+    assert (recipe["train"]["batch_size"], recipe["train"]["epochs"]) == (8, 2)
+    said = capsys.readouterr()
+    both = said.out + said.err
+    assert both.count("set apart for testing") == 1
+    assert "images of 32 x 32 pixels (--data.resize), batches of 8 (--train.batch-size). The flags choose others." in both
+    assert said.out.splitlines()[-1] == f"Next: vix predict {folder} IMAGE, or vix report {out}"
+
+
+def test_models_of_a_comparison_get_the_same_images(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = root.parent / "runs"
+    few = ["--epochs", "1", "--jobs", "2", "--train.no-measure", "--out", str(out)]
+    main(["compare", "quick/exact", "quick/fourier", "--data", str(flat(root)), *few])
+    recipes = [json.loads(path.read_text()) for path in out.glob("*/recipe.json")]
+    assert [(r["data"]["name"], r["data"]["resize"], r["train"]["batch_size"]) for r in recipes] == [("folder", 32, 8)] * 2
     said = capsys.readouterr()
     assert (said.out + said.err).count("set apart for testing") == 1
+    assert said.out.splitlines()[-1].startswith(f"Next: vix report {out}, or vix predict {out}/quick-")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"), [("no/such", "there is no folder no/such: --data takes a folder"), ("cifar11", 'mean "cifar10"')]
+)
+def test_data_that_is_neither_a_set_nor_a_folder(data: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "quick/exact", "--data", data])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
 
 
 def test_gray_images_for_models_that_know_them(root: Path) -> None:
