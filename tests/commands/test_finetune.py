@@ -51,7 +51,8 @@ def test_a_few_images_are_enough(photos: Path, tmp_path: Path, capsys: pytest.Ca
     assert summary["test_images"] == CLASSES * TEST_PER_CLASS  # a fifth of 60 a class
     assert summary["test_top1"] > 85
     assert (recipe["data"]["resize"], recipe["data"]["gray"], recipe["train"]["weights"]) == (28, True, str(PRETRAINED))
-    said = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    said = out + err
     for words in ("36 of 180 images", "--train.epochs", f"test top-1 {summary['test_top1']:.2f} %", f"Next: vix predict {folder} IMAGE"):
         assert words in said, words
     predictor = Predictor.load(folder)

@@ -64,6 +64,12 @@ def test_recipes_of_photographs_keep_their_size(tmp_path: Path) -> None:
     assert "--data.resize" not in told
 
 
+def test_a_model_of_one_size_keeps_it(tmp_path: Path) -> None:
+    recipe = on(photographs(tmp_path, 20, 200))
+    found, _ = suited({"exact": replace(recipe, model=replace(recipe.model, img_size=28))}, ())
+    assert found["exact"].data.resize == 28
+
+
 def test_a_short_budget_picks_smaller_images_and_a_long_one_more_epochs(tmp_path: Path) -> None:
     recipe = on(photographs(tmp_path, 300, 200))
     (short, _), (long, _), (usual, _) = (suited({"exact": recipe}, (), seconds) for seconds in (2.0, 10_000.0, None))

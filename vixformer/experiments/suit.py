@@ -96,8 +96,9 @@ def _epochs(found: Photographs, recipe: Recipe, times: int) -> int:
 
 def _side(found: Photographs, recipe: Recipe, epochs: int, seconds: float) -> int:
     """The largest that the photographs have and that can be trained in the time; the smallest that the model takes, if there is none."""
+    own = recipe.model.img_size
     sides = []
-    for side in SIDES:
+    for side in [own] if isinstance(own, int) else SIDES:
         model = _model(recipe, side, found.classes)
         if model is None or (sides and side > found.side):
             continue
@@ -109,11 +110,11 @@ def _side(found: Photographs, recipe: Recipe, epochs: int, seconds: float) -> in
 
 
 def _model(recipe: Recipe, side: int, classes: int) -> Any:
-    """Without weights; None where the model is not for images of this size."""
+    """Without weights; None where the model cannot have images of this size."""
     try:
         with torch.device("meta"):
             config: Any = recipe.model.filled(side, 1 if recipe.data.gray else 3, classes)
-            return config.owner(config) if config.img_size == side else None
+            return config.owner(config)
     except ValueError:
         return None
 
