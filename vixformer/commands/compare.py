@@ -15,10 +15,11 @@ from vixformer.commands.flags import (
     RecipeName,
     Seconds,
     asked_recipe,
+    data_options,
+    picked,
     recipe_sections,
     with_short_forms,
 )
-from vixformer.commands.own_images import data_options, picked
 from vixformer.options import Changes, Folder, as_typed, sections, words
 from vixformer.registry import pick
 from vixformer.results.evidence import MARGIN

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vixformer.commands.flags import Expression, Seconds, changed, finished_run, recipe_sections, tested
-from vixformer.commands.own_images import picked
+from vixformer.commands.flags import Expression, Seconds, changed, finished_run, picked, recipe_sections, tested
 from vixformer.options import Changes, Folder, sections, words
 from vixformer.terminal import say, say_next
 

@@ -10,12 +10,13 @@ from vixformer.commands.flags import (
     RecipeName,
     RunFolder,
     asked_recipe,
+    data_options,
     finished_run,
+    picked,
     recipe_sections,
     tested,
     with_short_forms,
 )
-from vixformer.commands.own_images import data_options, picked
 from vixformer.options import Changes, Folder, as_typed, sections, words
 from vixformer.terminal import say, say_next
 
