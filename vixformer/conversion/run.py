@@ -51,7 +51,8 @@ def converted_recipe(recipe: Recipe, folder: Path, model: Backbone, attention: s
 def finetuned_recipe(folder: Path, model: Backbone, images: Path, attention: str | None) -> Recipe:
     """The recipe of a run that starts from `model`, which is in `folder`, with a new classifier for the classes of a folder of `images`.
 
-    Images are brought to the size and normalized with the statistics that the model knows.
+    Images are brought to the size and normalized with the statistics that the model knows. The loss chooses the epoch, because few
+    validation images give many epochs the same accuracy.
     """
     config: Any = config_with(model, configurations(model) if attention is None else expanded(model, attention))
     if attention is not None:
@@ -75,7 +76,7 @@ def finetuned_recipe(folder: Path, model: Backbone, images: Path, attention: str
     precision = "float32" if own is None or not computes_in(own.train.precision, torch.device("cpu")) else own.train.precision
     train = Train(
         epochs=LEAST_EPOCHS, batch_size=BATCH, lr=RATE, weight_decay=DECAY, schedule="onecycle", clip=1.0, label_smoothing=0.1,
-        precision=precision, weights=str(folder.resolve()),
+        precision=precision, weights=str(folder.resolve()), monitor="val_loss",
     )  # fmt: skip
     return Recipe(data=data, model=replace(config, num_classes=None), train=train)
 
