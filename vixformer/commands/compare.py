@@ -11,11 +11,16 @@ from vixformer.commands.flags import Count, DataName, Folds, Points, RecipeName,
 from vixformer.options import Changes, Folder, as_typed, sections, words
 from vixformer.registry import pick
 from vixformer.results.evidence import MARGIN
-from vixformer.terminal import comparison, markdown, say, table
+from vixformer.tables import Shown, markdown, say, table
+from vixformer.terminal import comparison
+
+DROP = ("kept, MiB", "x memory", "memory, MiB", "inference ms", "train s", "parameters", "validation %", "untuned %", "rate", "attention",
+        "x inference", "x train")  # fmt: skip
+"""Columns that a narrow terminal has no room for, the least important first."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     recipes: tuple[RecipeName, ...] = words(("quick/*",))
     """Names of recipes, patterns such as 'hybrid/mnist/*', or JSON files."""
     seeds: Count = 1
@@ -69,7 +74,7 @@ def run(options: Options) -> None:
             tell=watch.tell,
         )
     columns, cells, notes = comparison(found, options.against, options.margin)
-    table(columns, cells)
+    table(columns, cells, DROP)
     for note in notes:
         say(note)
     write_text(options.out / "compare.md", markdown(columns, cells) + "\n" + "\n".join(notes) + "\n")

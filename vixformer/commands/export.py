@@ -11,7 +11,7 @@ from rich.console import Console
 
 from vixformer.commands.flags import DataName, make_folder
 from vixformer.options import Folder, commas, words
-from vixformer.terminal import say, table
+from vixformer.tables import Shown, say, table
 
 TESTED = 2000
 """Images whose classes are compared with their labels, before and after."""
@@ -22,7 +22,7 @@ MOST_LOST = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     model: str = words(missing='which model? write "vix export runs/RUN --format onnx"')
     """Folder of a run or of a model."""
     format: commas("onnx", "torch", "aot", "int8") = ("onnx",)  # pyright: ignore[reportInvalidTypeForm]
@@ -62,7 +62,7 @@ def run(options: Options) -> None:
         )
         for e in found
     ]  # fmt: skip
-    table(("model", "file", "MiB", "max difference", "ms", "top-1 %"), rows)
+    table(("model", "file", "MiB", "max difference", "ms", "top-1 %"), rows, ("MiB", "max difference", "file"))
     pictures = "random pixels: the data is not here, so nothing is known about accuracy" if images is None else f"images of {where}"
     size = "any batch" if dynamic else f"batches of {options.batch}"
     say(f"For {size}; input `pixels`, 0 to 255, as stored. Compared on {pictures}.")

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from vixformer.notes import note
 from vixformer.options import Changes, Means, find_options, unknown_option, value_of
-from vixformer.terminal import say
+from vixformer.tables import say
 
 if TYPE_CHECKING:
     from vixformer.backbones.base import Backbone
@@ -82,7 +82,7 @@ def set_options(configs: Mapping[str, Any], changes: Changes, command: str) -> d
     values: dict[str, dict[str, Any]] = {section: {} for section in configs}
     for name, raw in changes.items():
         if name not in known:
-            raise ValueError(unknown_option(f"--{name.replace('_', '-')}", [option.flag for option in known.values()], f"vix {command}"))
+            raise ValueError(unknown_option(f"--{name.replace('_', '-')}", [option.flag for option in known.values()], command))
         section, _, field = name.rpartition(".")
         values[section][field] = value_of(known[name], raw)
     return values

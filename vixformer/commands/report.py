@@ -14,7 +14,7 @@ from rich.console import Console
 from vixformer.commands.flags import Points
 from vixformer.options import File, Folder, commas, short, words
 from vixformer.results.evidence import MARGIN
-from vixformer.terminal import say
+from vixformer.tables import say
 
 
 @dataclass(frozen=True, kw_only=True)

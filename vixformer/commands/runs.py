@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from vixformer.options import Folder, words
-from vixformer.terminal import count, say, table
+from vixformer.tables import Shown, say, table
+from vixformer.terminal import count
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     folder: Folder = words(Path("runs"))
     """Folder of runs, or a file of records."""
 
@@ -38,7 +39,8 @@ def run(options: Options) -> None:
         rows.append((one.folder.name, one.recipe.data.name, parent, "done" if s else "not finished", epochs, *state))
     titles = ("run", "data", "from", "state", "epochs", "parameters", "top-1 %", "train s", "inference ms", "memory, MiB")
     kept = [i for i, title in enumerate(titles) if title != "from" or any(row[i] for row in rows)]
-    table([titles[i] for i in kept], [[row[i] for i in kept] for row in rows])
+    drop = ("memory, MiB", "inference ms", "parameters", "train s", "from", "data")
+    table([titles[i] for i in kept], [[row[i] for i in kept] for row in rows], drop)
     for problem in odd:
         say(f"left out: {problem}")
 

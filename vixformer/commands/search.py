@@ -13,7 +13,8 @@ from pydantic import NonNegativeInt
 from vixformer.commands.flags import Count, Folds, RecipeName, Seed, asked_recipe, make_folder, recipe_sections, with_short_forms
 from vixformer.experiments.search.study import METRICS, Found, Plan, Spectator, Standing, described, search
 from vixformer.options import Changes, Folder, Means, sections, words
-from vixformer.terminal import StatusLine, say, table
+from vixformer.tables import Shown, say, table
+from vixformer.terminal import StatusLine
 
 if TYPE_CHECKING:
     from vixformer.config import Recipe
@@ -27,7 +28,7 @@ Metric = Annotated[str, Means("a column of the summary", "METRIC", _metrics)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     recipe: RecipeName = words(missing='which recipe? write "vix search cifar-kernels/relu --space cifar-kernels/relu --trials 20"')
     """Name of a recipe, or a JSON file with one."""
     space: str

@@ -14,7 +14,7 @@ from pydantic import Field, PositiveInt
 from vixformer.commands.flags import Points
 from vixformer.options import words
 from vixformer.results.evidence import MARGIN
-from vixformer.terminal import say
+from vixformer.tables import say
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 TOKEN = re.compile(r"[\w-]{16,}", re.ASCII)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vixformer.commands.flags import RecipeName, RunFolder, asked_recipe, finished_run, recipe_sections
 from vixformer.options import Changes, Folder, as_typed, sections, words
-from vixformer.terminal import say
+from vixformer.tables import say
 
 
 @dataclass(frozen=True, kw_only=True)
