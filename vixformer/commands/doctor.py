@@ -35,7 +35,7 @@ def run(options: Options) -> None:
         "kernels": "on" if status.on else f"off: {status.reason}",
     }
     if status.on:
-        lines["library"] = str(status.library)
+        lines["library"] = f"{status.library} ({status.origin})"
     else:
         lines["to do"] = str(status.advice)
     for name, value in lines.items():
