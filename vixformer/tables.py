@@ -25,7 +25,7 @@ NAMES = ("model", "recipe", "run", "document", "image", "file", "data", "data se
 """Columns of names, whose folder may be left out if all rows share it."""
 EXPRESSIONS = ("attention", "from", "to")
 """Columns of layouts, which may be shortened, with a legend."""
-TEXTS = ("exhibit", "what it shows", "positions", "layers", "new", "dropped", "values", "state", "here", "what it is", "verdict",
+TEXTS = ("exhibit", "what it shows", "positions", "layers", "new", "dropped", "values", "state", "date", "here", "what it is", "verdict",
          "train + test", "kernel=", "options and defaults", "folder", "resume with")  # fmt: skip
 """Columns of words, which wrap. All other columns are numbers and end where their neighbors end."""
 GAP, LEAST_TEXT, LEAST_NAME, LONGEST_LEGEND = 2, 24, 16, 10
@@ -135,12 +135,14 @@ def _value(cell: str) -> object:
 
 
 def _print_fitted(columns: Sequence[str], rows: Sequence[Sequence[str]], drop: Sequence[str], width: int) -> None:
+    filled = [i for i in range(len(columns)) if not rows or any(row[i] for row in rows)]
+    columns, rows = [columns[i] for i in filled], [[row[i] for i in filled] for row in rows]
     going = [column for column in drop if column in columns]
     for gone in range(len(going) + 1):
         kept = [i for i, column in enumerate(columns) if column not in going[:gone]]
         if _print_kept([columns[i] for i in kept], [[row[i] for i in kept] for row in rows], width, last=gone == len(going)):
             if gone:
-                say(f"Not shown: {', '.join(going[:gone])}. --wide shows all columns, --columns A,B those that you choose.")
+                say(f"Not shown: {', '.join(map(_slug, going[:gone]))}. --wide shows all columns, --columns A,B those that you choose.")
             return
 
 

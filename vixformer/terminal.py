@@ -74,7 +74,7 @@ def comparison(
         "rate": lambda r: f"{r.tuned.rate:g}" if r.tuned else "",
         "untuned %": lambda r: str(r.untuned or ""),
         "validation %": lambda r: str(r.val_top1 or ""),
-        "train s": lambda r: f"{r.train_seconds.mean:.0f}",
+        "train s": lambda r: f"{r.train_seconds.mean:.{1 if r.train_seconds.mean < 10 else 0}f}",
         "inference ms": lambda r: f"{r.inference.min:.1f}",
         "memory, MiB": lambda r: "" if r.peak is None else f"{r.peak:.0f}",
         "kept, MiB": lambda r: "" if r.kept is None else f"{r.kept / 2**20:.2f}",
@@ -151,6 +151,11 @@ def _tuning(trials: int, rows: Sequence[Row]) -> list[str]:
     if lost:
         notes.append(f"Trials that diverged: {'; '.join(lost)}.")
     return notes
+
+
+def time_left(seconds: float) -> str:
+    amount = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return f"about {amount} left"
 
 
 def watched() -> bool:

@@ -59,8 +59,8 @@ def run(options: Options) -> None:
     if options.against is not None:
         pick(chosen, options.against, "model of this comparison")
     runs = options.seeds * (options.folds or 1)
-    with Watch("compare", None, f"vix compare {options.line}") as watch:
-        side_by_side = len(chosen) * (runs if options.tune is None else options.tune + 2 * runs)
+    total = len(chosen) * (runs if options.tune is None else options.tune + 2 * runs)
+    with Watch("compare", None, f"vix compare {options.line}", runs=total) as watch:
         found = compare(
             chosen,
             options.out,
@@ -70,7 +70,7 @@ def run(options: Options) -> None:
             budget=options.budget,
             jobs=options.jobs,
             tune=options.tune,
-            observer=watch.next if options.jobs == 1 else watch.side_by_side(side_by_side),
+            observer=watch.next if options.jobs == 1 else watch.side_by_side(total),
             tell=watch.tell,
         )
     columns, cells, notes = comparison(found, options.against, options.margin)

@@ -37,7 +37,7 @@ OURS = {"train.weights": "RUN", "train.distill": "--distill", "train.epochs": "-
 @dataclass(frozen=True, kw_only=True)
 class Options(Shown):
     run: RunFolder = words(missing='which run? write "vix convert runs/NAME --attention nystrom"; "vix runs" lists them')
-    """Folder of a run, or of a model."""
+    """Folder of a run, or of a model; latest, or the first letters of a run in runs/."""
     attention: Expression | None = None
     """Attention for the new layers, as a layout expression, such as 'nystrom(landmarks=16)'; with --choose, hedgehog if left out."""
     distill: NonNegativeInt = 0

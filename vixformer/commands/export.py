@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import PositiveInt
 from rich.console import Console
 
-from vixformer.commands.flags import DataName, make_folder
+from vixformer.commands.flags import DataName, ModelFolder, make_folder
 from vixformer.options import Folder, commas, words
 from vixformer.tables import Shown, say, table
 
@@ -23,8 +23,8 @@ MOST_LOST = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Shown):
-    model: str = words(missing='which model? write "vix export runs/RUN --format onnx"')
-    """Folder of a run or of a model."""
+    model: ModelFolder = words(missing='which model? write "vix export runs/RUN --format onnx"')
+    """Folder of a run or of a model; latest, or the first letters of a run in runs/."""
     format: commas("onnx", "torch", "aot", "int8") = ("onnx",)  # pyright: ignore[reportInvalidTypeForm]
     """File formats: onnx, torch (torch.export), aot (AOTInductor) and int8 (quantized ONNX)."""
     out: Folder | None = None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from vixformer.commands.flags import Points
+from vixformer.commands.flags import Points, RunsFolder
 from vixformer.options import words
 from vixformer.registry import pick
 from vixformer.results.evidence import MARGIN, methods
@@ -15,7 +14,7 @@ from vixformer.terminal import count
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Shown):
-    runs: tuple[Path, ...] = words(missing='which runs? write "vix power runs"; "vix compare" leaves them there')
+    runs: tuple[RunsFolder, ...] = words(missing='which runs? write "vix power runs"; "vix compare" leaves them there')
     """Folders of runs, or files of records."""
     effect: Points = 1.0
     """Difference of top-1, in points, that the runs should show."""

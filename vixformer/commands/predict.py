@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import PositiveInt
 
-from vixformer.commands.flags import make_folder
+from vixformer.commands.flags import ModelFolder, make_folder
 from vixformer.options import Folder, Means, words
 from vixformer.tables import Columns, say, table
 
@@ -23,8 +23,8 @@ ASKED = 'which model, and which images? write "vix predict runs/RUN picture.jpg"
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Columns):
-    model: str = words(missing=ASKED)
-    """Folder of a run or of a model, or a model of the Hugging Face Hub."""
+    model: ModelFolder = words(missing=ASKED)
+    """Folder of a run or of a model, or a model of the Hugging Face Hub; latest, or the first letters of a run in runs/."""
     images: tuple[Annotated[str, Means("an image", "IMAGE")], ...] = words(missing=ASKED)
     """Image files, or folders of them; - reads one image from standard input."""
     top: PositiveInt = 5

@@ -95,7 +95,7 @@ def _run(document: Document, exhibit: Exhibit, options: Options) -> None:
         exhibit.recipes(), key=lambda name: name != exhibit.base
     )  # without it a short budget would leave nothing to compare with
     recipes = {name: load_recipe(name) for name in first}
-    with Watch(exhibit.name, None, f"vix reproduce {options.line}") as watch:
+    with Watch(exhibit.name, None, f"vix reproduce {options.line}", runs=len(recipes) * options.seeds) as watch:
         observer = watch.next if options.jobs == 1 else watch.side_by_side(len(recipes) * options.seeds)
         found = compare(
             recipes,

@@ -14,7 +14,7 @@ from vixformer.commands.flags import Count, Folds, RecipeName, Seed, asked_recip
 from vixformer.experiments.search.study import METRICS, Found, Plan, Spectator, Standing, described, search
 from vixformer.options import Changes, Folder, Means, sections, words
 from vixformer.tables import Shown, say, table
-from vixformer.terminal import StatusLine
+from vixformer.terminal import StatusLine, time_left
 
 if TYPE_CHECKING:
     from vixformer.config import Recipe
@@ -102,8 +102,7 @@ class Progress(StatusLine, Spectator):
         self.mine += 1
         left = max(0, standing.wanted - standing.done - standing.pruned)
         each = (time.perf_counter() - self.began) / self.mine / max(standing.running + 1, 1)
-        time_left = f"{left * each:.0f} s" if left * each < 120 else f"{left * each / 60:.0f} min"
-        self.stays(f"trial {number}: {state}{f' ({reason})' if reason else ''}; {_stands(standing)}; about {time_left} left")
+        self.stays(f"trial {number}: {state}{f' ({reason})' if reason else ''}; {_stands(standing)}; {time_left(left * each)}")
 
     def waiting(self, standing: Standing) -> None:
         self.now(f"waiting for other workers; {_stands(standing)}")

@@ -17,7 +17,7 @@ class Options:
     out: Folder = Path("runs")
     """Folder for the new run."""
     resume: RunFolder | None = None
-    """Resume this run, which was interrupted, with the options it was started with."""
+    """Resume this run, which was interrupted, with the options it was started with; latest, or the first letters of a run in runs/."""
     changes: Changes = sections(recipe_sections)
     line: str = as_typed()
 
