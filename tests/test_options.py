@@ -41,6 +41,7 @@ class Options:
 
 def test_words_and_flags_come_in_any_order() -> None:
     expected = Options(name="x", others=("y", "z"), count=5, out="there", quiet=True)
+    assert parse(Options, ["--forms", "svg,png", "x", "y"], "try") == Options(name="x", others=("y",), forms=("svg", "png"))
     for line in ("x y z --count 5 -o there --quiet", "--quiet x --count=5 y --out there z", "--out=there --count 5 x --quiet y z"):
         assert parse(Options, line.split(), "try") == expected
 
@@ -73,9 +74,9 @@ def test_options_of_a_section_keep_their_words(line: str, changes: dict[str, lis
         ("x --kind c", "--kind must be a or b, not c"),
         ("x --forms svg,pgn", "--forms must be one or more of svg, png, separated by commas, not svg,pgn"),
         ("x --quiet=yes", "--quiet takes no value, not yes: write --quiet, or leave it out"),
-        ("x --cuont 3", "vix try has no option --cuont; did you mean --count?"),
-        ("x --in.rat 3", "vix try has no option --in.rat; did you mean --in.rate?"),
-        ("x --rate 3", "vix try has no option --rate; did you mean --in.rate?"),
+        ("x --cuont 3", "try has no option --cuont; did you mean --count?"),
+        ("x --in.rat 3", "try has no option --in.rat; did you mean --in.rate?"),
+        ("x --rate 3", "try has no option --rate; did you mean --in.rate?"),
         ("x --in.measure --in.no-measure", "--in.measure is given twice: give it once"),
     ],
 )
@@ -121,7 +122,7 @@ WORDS = {"action": "list", "shell": "bash"}
 @pytest.mark.parametrize("command", KINDS)
 def test_every_command_refuses_wrong_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     typed, own = command.split(), options_of(KINDS[command])
-    assert f"vix {command} has no option --nonsense" in fails(capsys, *typed, "--nonsense", "3")
+    assert f"{command} has no option --nonsense" in fails(capsys, *typed, "--nonsense", "3")
     for option in own:
         if "words" in option.metadata:
             continue
@@ -132,7 +133,7 @@ def test_every_command_refuses_wrong_options(command: str, capsys: pytest.Captur
             continue
         assert f"{option.flag} needs a value" in fails(capsys, *typed, option.flag)
         assert f"{option.flag} needs a value" in fails(capsys, *typed, f"{option.flag}=")
-        if not (takes(option.hint, str) or takes(option.hint, Path) or option.name == "models"):  # those take any word
+        if not (takes(option.hint, str) or takes(option.hint, Path) or option.name in ("models", "columns")):  # those take any word
             places = [WORDS.get(place.name, "softmax") for place in own if "words" in place.metadata]
             assert f"{option.flag} must be" in fails(capsys, *typed, *places, option.flag, "wrong!")
 

@@ -6,7 +6,9 @@ import importlib
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
+from typing import NoReturn
 
 from vixformer.commands import COMMANDS, GROUPS, summary
 from vixformer.notes import printed_notes, want_of_memory
@@ -33,16 +35,20 @@ def _run(args: list[str]) -> None:
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
-        print(f"vix: {error}", file=sys.stderr)
-        sys.exit(2)
+        _refuse(str(error))
     except (MemoryError, RuntimeError) as error:
         if (sentence := want_of_memory(error)) is None:
             raise
-        print(f"vix: {sentence}", file=sys.stderr)
-        sys.exit(2)
+        _refuse(sentence)
     except KeyboardInterrupt:
         print("vix: interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _refuse(sentence: str) -> NoReturn:
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else 10**6  # a file or a pipe gets one line
+    print(textwrap.fill(f"vix: {sentence}", width, break_long_words=False, break_on_hyphens=False), file=sys.stderr)
+    sys.exit(2)
 
 
 def _call(word: str, *args: str) -> None:
@@ -64,7 +70,10 @@ def _call(word: str, *args: str) -> None:
         print(help_of(kind, name, about, next(iter(rest), None), shutil.get_terminal_size((100, 40)).columns), end="")
         return
     options = parse(kind, rest, name)
-    with importlib.import_module("vixformer.terminal").decoding_shown():
+    from vixformer.tables import tables_as
+    from vixformer.terminal import decoding_shown
+
+    with decoding_shown(), tables_as(options):
         command.run(options)
 
 

@@ -151,10 +151,10 @@ def parse(kind: type[T], args: Sequence[str], command: str) -> T:
         negated = flag not in known and _positive(flag) in known and takes(known[_positive(flag)].hint, bool)
         option = known.get(_positive(flag) if negated else flag)
         if option is None:
-            raise ValueError(unknown_option(typed, known, f"vix {command}"))
+            raise ValueError(unknown_option(typed, known, command))
         if option.flag in given:
             raise ValueError(f"{option.flag} is given twice: give it once")
-        many = takes(option.hint, tuple)
+        many = takes(option.hint, tuple) and not any(isinstance(mark, Means) for mark in _parts(option.hint)[1])  # svg,png is one word
         if negated or option.hint is bool:
             if equals:
                 raise ValueError(f"{typed} takes no value, not {value}: write {typed}, or leave it out")
@@ -162,7 +162,7 @@ def parse(kind: type[T], args: Sequence[str], command: str) -> T:
         elif equals:
             given[option.flag] = [value] if value else []
         elif many:
-            given[option.flag] = list(itertools.takewhile(lambda word: not word.startswith("--"), rest))
+            given[option.flag] = list(itertools.takewhile(lambda word: word and not word.startswith("--"), rest))
             del rest[: len(given[option.flag])]
         else:
             given[option.flag] = [rest.pop(0)] if rest and rest[0] and not rest[0].startswith("--") else []
@@ -195,7 +195,7 @@ def _words(own: Sequence[Option], loose: Sequence[str], command: str) -> dict[st
     if left:
         hint = next((option.metadata["extra"] for option in places if option.metadata["extra"]), "")
         takes_what = " ".join(option.value for option in places) or "no words"
-        raise ValueError(f"vix {command} takes {takes_what}, but got {' '.join(left)} as well" + (f": {hint}" if hint else ""))
+        raise ValueError(f"{command} takes {takes_what}, but got {' '.join(left)} as well" + (f": {hint}" if hint else ""))
     return values
 
 
@@ -229,7 +229,7 @@ def unknown_option(typed: str, known: Iterable[str], command: str) -> str:
     near = _meant(typed.replace("_", "-"), list(known))
     own = [flag for flag in known if "." not in flag]
     listed = f"it takes {', '.join(own)}" if 0 < len(own) < 9 else "it takes no options" if not own else ""
-    about = "; ".join(part for part in (listed, f'"{command} --help" explains its options' if own else "") if part)
+    about = "; ".join(part for part in (listed, f'"vix {command} --help" explains its options' if own else "") if part)
     return f"{command} has no option {typed}" + (f"; did you mean {near}? " if near else ": ") + about
 
 
@@ -410,7 +410,7 @@ def pick_kind(kinds: Any, args: Sequence[str], command: str) -> tuple[type[Any],
     if not isinstance(kinds, dict):
         return kinds, list(args), command
     if not args or args[0].startswith("-"):
-        raise ValueError(f'vix {command} needs one of the words {", ".join(kinds)}: write "vix {command} {next(iter(kinds))}"')
+        raise ValueError(f'{command} needs one of the words {", ".join(kinds)}: write "vix {command} {next(iter(kinds))}"')
     if args[0] not in kinds:
-        raise ValueError(unknown(f"kind of vix {command}", args[0], kinds))
+        raise ValueError(unknown(f"kind of {command}", args[0], kinds))
     return kinds[args[0]], list(args[1:]), f"{command} {args[0]}"

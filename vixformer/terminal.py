@@ -1,14 +1,12 @@
-"""Printing tables and progress: what every command shares."""
+"""Numbers in words, the table of a comparison, and progress: what every command shares."""
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -20,11 +18,9 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
-from rich.table import Table
 from typing_extensions import Self
 
 from vixformer.progress import decoding
-from vixformer.results.cells import in_markdown
 from vixformer.results.evidence import MARGIN, effect, explained, judge
 
 if TYPE_CHECKING:  # what is wrong with a command line is said before torch is there
@@ -37,54 +33,6 @@ def count(n: int) -> str:
 
 def megabytes(n: int) -> str:
     return f"{n / 2**20:.2f} MiB"
-
-
-def console() -> Console:
-    # A pipe has no width; a table cut to 80 columns would lose what it was asked for.
-    return Console(width=shutil.get_terminal_size((160, 40)).columns if sys.stdout.isatty() else 180, highlight=False)
-
-
-def say(text: str) -> None:
-    if text:
-        console().print(text, markup=False, soft_wrap=True)
-
-
-def say_next(*commands: str) -> None:
-    """The commands that continue from here, on one line."""
-    say(f"Next: {', or '.join(commands)}")
-
-
-WORDS = {
-    "model",
-    "attention",
-    "run",
-    "recipe",
-    "document",
-    "exhibit",
-    "what it shows",
-    "data",
-    "data set",
-    "from",
-    "positions",
-    "to",
-    "layers",
-    "new",
-    "values",
-    "state",
-    "here",
-    "what it is",
-    "against",
-    "verdict",
-    "train + test",
-    "kernel=",
-    "options and defaults",
-}
-"""Columns of text; the others are of numbers, and end where their neighbours end."""
-
-
-def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---" if column in WORDS else "--:" for column in columns], *rows]
-    return "".join("| " + " | ".join(map(in_markdown, line)) + " |\n" for line in lines)
 
 
 ALIKE = 0.02
@@ -126,7 +74,7 @@ def comparison(
         "rate": lambda r: f"{r.tuned.rate:g}" if r.tuned else "",
         "untuned %": lambda r: str(r.untuned or ""),
         "validation %": lambda r: str(r.val_top1 or ""),
-        "train s": lambda r: f"{r.train_seconds.mean:.0f}",
+        "train s": lambda r: f"{r.train_seconds.mean:.{1 if r.train_seconds.mean < 10 else 0}f}",
         "inference ms": lambda r: f"{r.inference.min:.1f}",
         "memory, MiB": lambda r: "" if r.peak is None else f"{r.peak:.0f}",
         "kept, MiB": lambda r: "" if r.kept is None else f"{r.kept / 2**20:.2f}",
@@ -205,15 +153,9 @@ def _tuning(trials: int, rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], grid: bool = False) -> None:
-    grid_of = Table(box=box.SIMPLE_HEAD, show_lines=grid)
-    for column in columns:
-        grid_of.add_column(
-            column, justify="left" if column in WORDS else "right", overflow="fold", no_wrap=column in ("model", "recipe", "run")
-        )
-    for row in rows:
-        grid_of.add_row(*(cell.replace("[", r"\[") for cell in row))
-    console().print(grid_of)
+def time_left(seconds: float) -> str:
+    amount = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return f"about {amount} left"
 
 
 def watched() -> bool:

@@ -142,7 +142,7 @@ def test_a_model_without_a_run(parent: Path, capsys: pytest.CaptureFixture[str],
             "leave out --data.fraction: a run's images",
         ),
         (("RUN", "--attention", "hedgehog", "--train.epochs=3"), "--finetune says that here: leave out --train.epochs"),
-        (("RUN", "--attention", "hedgehog", "--distil", "5"), "vix convert has no option --distil; did you mean --distill?"),
+        (("RUN", "--attention", "hedgehog", "--distil", "5"), "convert has no option --distil; did you mean --distill?"),
     ],
 )
 def test_sentences(parent: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], message: str) -> None:

@@ -10,11 +10,12 @@ from rich.console import Console
 from vixformer.measure.advise import Question, check
 from vixformer.measure.advise import advise as ask
 from vixformer.options import only
-from vixformer.terminal import megabytes, say, table
+from vixformer.tables import Columns, say, table
+from vixformer.terminal import megabytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Question):
+class Options(Columns, Question):
     infer: bool = False
     """Time inference, which is the default."""
     json: bool = False
@@ -36,13 +37,13 @@ def run(options: Options) -> None:
     best = found.layers[:8]
     say(f"One attention layer at {question.tokens} tokens, the fastest of {len(found.layers)} and exact attention:")
     shown = [*best, *(m for m in found.layers if m.attention == "softmax" and m not in best)]
-    table(("attention", "ms", "median"), [(m.attention, f"{m.time.min:.2f}", f"{m.time.median:.2f}") for m in shown])
+    table(("attention", "ms", "median"), [(m.attention, f"{m.time.min:.2f}", f"{m.time.median:.2f}") for m in shown], name="layers")
     say("The whole model:")
     rows = [
         (m.attention, f"{m.time.min:.1f}", f"{m.time.median:.1f}", str(m.ratio or "1.00"), "" if m.peak is None else megabytes(m.peak))
         for m in found.models
     ]
-    table(("attention", "ms", "median", "x exact", "peak"), rows)
+    table(("attention", "ms", "median", "x exact", "peak"), rows, ("median", "peak"), "models")
     if not found.fits:
         say("Nothing that was measured stays within the given limits; this is the nearest.")
     say(f'Use --attention "{found.attention}". {found.reason}')

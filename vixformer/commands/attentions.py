@@ -7,11 +7,11 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from vixformer.terminal import say, table
+from vixformer.tables import Shown, say, table
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     pass
 
 
@@ -19,10 +19,13 @@ def run(options: Options) -> None:
     from vixformer.attention.base import Mechanism
     from vixformer.attention.kernels.base import Kernel
 
-    table(("attention", "options and defaults", "what it is"), [_described(cls) for _, cls in sorted(Mechanism.members.items())], grid=True)
-    table(("kernel=", "options and defaults", "what it is"), [_described(cls) for _, cls in sorted(Kernel.members.items())], grid=True)
-    say('Layouts: "performer + softmax" alternates, "first(performer, n=2, rest=nystrom)" and "last(...)" split the depth, "*3" repeats,')
-    say('"a | b" is one pattern a stage. See docs/attention.md.')
+    for title, family in (("attention", Mechanism), ("kernel=", Kernel)):
+        rows = [_described(cls) for _, cls in sorted(family.members.items())]
+        table((title, "options and defaults", "what it is"), rows, name=family.family)
+    say(
+        'Layouts: "performer + softmax" alternates, "first(performer, n=2, rest=nystrom)" and "last(...)" split the depth, "*3" repeats, '
+        '"a | b" is one pattern for each stage. See docs/attention.md.'
+    )
 
 
 def _described(cls: Any) -> tuple[str, str, str]:

@@ -13,7 +13,8 @@ from rich.console import Console
 from vixformer.commands.flags import Count, Expression
 from vixformer.measure.bench import Layers, Models, Sizes
 from vixformer.options import File, only, words
-from vixformer.terminal import count, megabytes, say, table
+from vixformer.tables import Columns, say, table
+from vixformer.terminal import count, megabytes
 
 USUAL = (
     "softmax",
@@ -26,7 +27,7 @@ USUAL = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class Written(Columns):
     """Files to write"""
 
     json: File | None = None
@@ -157,7 +158,7 @@ def _show(rows: Sequence[Any], sizes: Any, timing: Any, to_json: Path | None) ->
         "kept",
         "peak",
     )
-    table(columns, cells)
+    table(columns, cells, ("sd", "of GEMM", "M multiply-adds", "median", "kept", "batch", "peak", "images/s", "model"))
     facts = _facts(sizes, timing)
     step = "a training step" if sizes.train else "inference"
     compiled = ", compiled" if sizes.compile else ""
@@ -202,7 +203,7 @@ def _crossover(options: Crossover) -> None:
         never, always = c.faster_at is None, c.slower_at is None
         between = f"none up to {count(MOST)}" if never else f"{c.faster_at} or fewer" if always else f"{c.slower_at} to {c.faster_at}"
         rows.append((c.attention, between, "" if never else f"{c.side(patch)} x {c.side(patch)}", str(len(c.probes))))
-    table(("attention", "faster from tokens", f"image, patches of {patch}", "comparisons"), rows)
+    table(("attention", "faster from tokens", f"image, patches of {patch}", "comparisons"), rows, ("comparisons",))
     exact = "torch's scaled_dot_product_attention" if against == "torch" else against
     facts = _facts(sizes, timing)
     say(

@@ -23,11 +23,16 @@ from vixformer.commands.flags import (
 from vixformer.options import Changes, Folder, as_typed, sections, words
 from vixformer.registry import pick
 from vixformer.results.evidence import MARGIN
-from vixformer.terminal import comparison, markdown, say, say_next, table
+from vixformer.tables import Shown, markdown, say, say_next, table
+from vixformer.terminal import comparison
+
+DROP = ("kept, MiB", "x memory", "memory, MiB", "inference ms", "train s", "parameters", "validation %", "untuned %", "rate", "attention",
+        "x inference", "x train")  # fmt: skip
+"""Columns that a narrow terminal has no room for, the least important first."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     recipes: tuple[RecipeName, ...] = words(("quick/*",))
     """Names of recipes, patterns such as 'hybrid/mnist/*', or JSON files."""
     seeds: Count = 1
@@ -67,11 +72,10 @@ def run(options: Options) -> None:
     if options.against is not None:
         pick(chosen, options.against, "model of this comparison")
     runs = options.seeds * (options.folds or 1)
+    total = len(chosen) * (runs if options.tune is None else options.tune + 2 * runs)
     if "data.root" in own:
-        trainings = len(chosen) * (runs if options.tune is None else options.tune + 2 * runs)
-        chosen = picked(chosen, changes, None if options.budget is None else options.budget / trainings)
-    with Watch("compare", None, f"vix compare {options.line}") as watch:
-        side_by_side = len(chosen) * (runs if options.tune is None else options.tune + 2 * runs)
+        chosen = picked(chosen, changes, None if options.budget is None else options.budget / total)
+    with Watch("compare", None, f"vix compare {options.line}", runs=total) as watch:
         found = compare(
             chosen,
             options.out,
@@ -81,11 +85,11 @@ def run(options: Options) -> None:
             budget=options.budget,
             jobs=options.jobs,
             tune=options.tune,
-            observer=watch.next if options.jobs == 1 else watch.side_by_side(side_by_side),
+            observer=watch.next if options.jobs == 1 else watch.side_by_side(total),
             tell=watch.tell,
         )
     columns, cells, notes = comparison(found, options.against, options.margin)
-    table(columns, cells)
+    table(columns, cells, DROP)
     for note in notes:
         say(note)
     write_text(options.out / "compare.md", markdown(columns, cells) + "\n" + "\n".join(notes) + "\n")

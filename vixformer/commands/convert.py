@@ -18,7 +18,8 @@ from vixformer.registry import fitted
 from vixformer.results.evidence import MARGIN, judge, sentence
 from vixformer.results.runs import LAST, RECIPE, SUMMARY, read_run
 from vixformer.results.schema import Choice, Point
-from vixformer.terminal import Steps, say, say_next, table
+from vixformer.tables import Shown, say, say_next, table
+from vixformer.terminal import Steps
 
 if TYPE_CHECKING:
     from vixformer.backbones.base import Backbone
@@ -34,9 +35,9 @@ OURS = {"train.weights": "RUN", "train.distill": "--distill", "train.epochs": "-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     run: RunFolder = words(missing='which run? write "vix convert runs/NAME --attention nystrom"; "vix runs" lists them')
-    """Folder of a run, or of a model."""
+    """Folder of a run, or of a model; latest, or the first letters of a run in runs/."""
     attention: Expression | None = None
     """Attention for the new layers, as a layout expression, such as 'nystrom(landmarks=16)'; with --choose, hedgehog if left out."""
     distill: NonNegativeInt = 0
@@ -178,7 +179,7 @@ def _show_choice(choice: Choice, count: int) -> None:
         for c in choice["costs"]
     ]
     say("One layer converted, the others as they were; top-1 and loss on validation images, milliseconds of its attention:")
-    table(("layer", "error", "top-1, points", "loss", "ms before", "ms after"), rows)
+    table(("layer", "error", "top-1, points", "loss", "ms before", "ms after"), rows, ("loss",), "one layer")
     before = choice["curve"][0]["ms"]
     rows = [
         (str(len(p["layers"])), ", ".join(map(str, sorted(p["layers"]))), f"{p['top1']:.2f}", f"{p['ms']:.2f}", _times(p, before),
@@ -186,7 +187,7 @@ def _show_choice(choice: Choice, count: int) -> None:
         for p in choice["curve"]
     ]  # fmt: skip
     say("Layer after layer, the cheapest first; milliseconds of the model:")
-    table(("converted", "layers", "validation %", "ms", "x before", "attention"), rows)
+    table(("converted", "layers", "validation %", "ms", "x before", "attention"), rows, ("layers", "ms"), "layer after layer")
     say(_won(choice["curve"][count], before, count))
     say(choice.get("told", ""))
 
@@ -220,7 +221,8 @@ def _show_conversion(summary: dict[str, Any]) -> None:
          str(len(r["kept"])), ", ".join(r["new"]) or "none", ", ".join(r["dropped"]) or "none")
         for r in found["layers"] if r["error"] is not None
     ]  # fmt: skip
-    table(("layer", "from", "to", "error", "q rms", "k rms", "weights kept", "new", "dropped"), rows)
+    columns = ("layer", "from", "to", "error", "q rms", "k rms", "weights kept", "new", "dropped")
+    table(columns, rows, ("q rms", "k rms", "weights kept", "dropped", "new"), "layers")
     for warning in found["warnings"]:
         say(f"warning: {warning}")
     for note in found["notes"]:
@@ -238,7 +240,7 @@ def _show_conversion(summary: dict[str, Any]) -> None:
          f"{s['seconds']:.0f}" if "seconds" in s else "")
         for s in stages
     ]  # fmt: skip
-    table(("model", "validation %", "test top-1 %", "seconds"), rows)
+    table(("model", "validation %", "test top-1 %", "seconds"), rows, name="stages")
     if summary["epochs"] and not summary["best_epoch"]:
         epochs = "the epoch" if summary["epochs"] == 1 else f"none of {summary['epochs']} epochs"
         did = "did not validate" if summary["epochs"] == 1 else "validated"

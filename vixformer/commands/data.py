@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 from vixformer.commands.flags import DataName
 from vixformer.options import Folder, words
-from vixformer.terminal import count, say, say_next, table
+from vixformer.tables import Shown, say, say_next, table
+from vixformer.terminal import count
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     action: Literal["list", "get", "check"] = words("list")
     """List all data sets, download some (get), or verify the files of some (check)."""
     names: tuple[DataName, ...] = words(())

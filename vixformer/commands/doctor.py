@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vixformer.terminal import say
+from vixformer.tables import say
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import PositiveInt
 from rich.console import Console
 
-from vixformer.commands.flags import DataName, make_folder
+from vixformer.commands.flags import DataName, ModelFolder, make_folder
 from vixformer.options import Folder, commas, words
-from vixformer.terminal import say, say_next, table
+from vixformer.tables import Shown, say, say_next, table
 
 TESTED = 2000
 """Images whose classes are compared with their labels, before and after."""
@@ -22,9 +22,9 @@ MOST_LOST = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    model: str = words(missing='which model? write "vix export runs/RUN --format onnx"')
-    """Folder of a run or of a model."""
+class Options(Shown):
+    model: ModelFolder = words(missing='which model? write "vix export runs/RUN --format onnx"')
+    """Folder of a run or of a model; latest, or the first letters of a run in runs/."""
     format: commas("onnx", "torch", "aot", "int8") = ("onnx",)  # pyright: ignore[reportInvalidTypeForm]
     """File formats: onnx, torch (torch.export), aot (AOTInductor) and int8 (quantized ONNX)."""
     out: Folder | None = None
@@ -62,7 +62,7 @@ def run(options: Options) -> None:
         )
         for e in found
     ]  # fmt: skip
-    table(("model", "file", "MiB", "max difference", "ms", "top-1 %"), rows)
+    table(("model", "file", "MiB", "max difference", "ms", "top-1 %"), rows, ("MiB", "max difference", "file"))
     pictures = "random pixels: the data is not here, so nothing is known about accuracy" if images is None else f"images of {where}"
     size = "any batch" if dynamic else f"batches of {options.batch}"
     say(f"For {size}; input `pixels`, 0 to 255, as stored. Compared on {pictures}.")

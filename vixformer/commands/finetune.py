@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vixformer.commands.flags import Expression, Seconds, changed, finished_run, picked, recipe_sections, tested
 from vixformer.options import Changes, Folder, sections, words
-from vixformer.terminal import say, say_next
+from vixformer.tables import say, say_next
 
 PROBING = 0.1
 

@@ -12,13 +12,16 @@ from pydantic import BeforeValidator, Field
 from vixformer.notes import note
 from vixformer.options import Changes, Means, find_options, unknown_option, value_of
 from vixformer.registry import unknown
-from vixformer.terminal import say
+from vixformer.tables import say
 
 if TYPE_CHECKING:
     from vixformer.backbones.base import Backbone
     from vixformer.config import Recipe
     from vixformer.data.base import Whole
     from vixformer.results.runs import Run
+
+
+LATEST, SEVERAL = "latest", 4
 
 
 def _recipes() -> Iterable[str]:
@@ -52,12 +55,33 @@ def _seconds(given: Any) -> Any:
     return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
 
 
+def find_run(given: Any) -> Any:
+    """The folder of a run, from the beginning of its name or the word latest, in the folder runs or another (`other/latest`)."""
+    path = Path(given)
+    if path.exists() or not path.name or (path.is_absolute() and not path.parent.is_dir()):
+        return given
+    folder = path.parent if path.parent != Path() else Path("runs")
+    found = sorted(file.parent for file in folder.glob("*/recipe.json"))
+    if path.name == LATEST:
+        if not found:
+            raise ValueError(f'says {given}, and {folder} has no runs: "vix train quick/exact --out {folder}" makes one')
+        return max(found, key=lambda run: max(file.stat().st_mtime for file in run.iterdir()))
+    found = [run for run in found if run.name.startswith(path.name)]
+    if len(found) > 1:
+        names = ", ".join(run.name for run in found[:SEVERAL]) + (", ..." if len(found) > SEVERAL else "")
+        raise ValueError(f"must name one run, and {given} is the beginning of {len(found)}: {names}; write more letters of one of them")
+    return found[0] if found else given
+
+
 RecipeName = Annotated[str, Means("the name of a recipe", "RECIPE", _recipes)]
 ModelOrRecipe = Annotated[str, Means("a model or a recipe", "MODEL", lambda: [*_models(), *_recipes()])]
 DataName = Annotated[str, Means("a data set", "NAME", _data_sets)]
 DataOrFolder = Annotated[str, Means("a data set, or a folder of images", "NAME|FOLDER", _data_sets)]
 Expression = Annotated[str, Means("an attention, such as performer(features=64)", "ATTENTION", _attentions)]
-RunFolder = Annotated[Path, Means("the folder of a run", "RUN")]
+RunFolder = Annotated[Path, BeforeValidator(find_run), Means("the folder of a run", "RUN")]
+RunsFolder = Annotated[Path, BeforeValidator(find_run), Means("a folder of runs, a run or a file of records", "RUNS")]
+RunsOrBench = Annotated[str, BeforeValidator(lambda given: str(find_run(given))), Means("a folder of runs, a run or a JSON file", "RUNS")]
+ModelFolder = Annotated[str, BeforeValidator(lambda given: str(find_run(given))), Means("the folder of a run or a model", "MODEL")]
 Seconds = Annotated[float, BeforeValidator(_seconds), Means("a time such as 90s, 20m or 1.5h", "TIME")]
 Points = Annotated[float, Field(gt=0, lt=100), Means("a number of points above 0 and below 100", "POINTS")]
 Count = Annotated[int, Field(ge=1)]
@@ -84,7 +108,7 @@ def set_options(configs: Mapping[str, Any], changes: Changes, command: str) -> d
     values: dict[str, dict[str, Any]] = {section: {} for section in configs}
     for name, raw in changes.items():
         if name not in known:
-            raise ValueError(unknown_option(f"--{name.replace('_', '-')}", [option.flag for option in known.values()], f"vix {command}"))
+            raise ValueError(unknown_option(f"--{name.replace('_', '-')}", [option.flag for option in known.values()], command))
         section, _, field = name.rpartition(".")
         values[section][field] = value_of(known[name], raw)
     return values

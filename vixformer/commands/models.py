@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vixformer.terminal import count, table
+from vixformer.tables import Shown, table
+from vixformer.terminal import count
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     pass
 
 
@@ -24,4 +25,4 @@ def run(options: Options) -> None:
             model = create_model(name)
         size, image, found = f"{model.img_size[0]} x {model.img_size[1]}", one_image(model), parameters(model)
         rows.append((name, size, *map(count, (most_tokens(model), found.all, found.modules, multiply_adds(model, image)))))
-    table(("model", "image", "tokens", "parameters", "in modules", "multiply-adds"), rows)
+    table(("model", "image", "tokens", "parameters", "in modules", "multiply-adds"), rows, ("in modules", "image"))

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from vixformer.terminal import count, say, table
+from vixformer.tables import Shown, say, table
+from vixformer.terminal import count
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     pass
 
 

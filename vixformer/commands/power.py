@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from vixformer.commands.flags import Points
+from vixformer.commands.flags import Points, RunsFolder
 from vixformer.options import words
 from vixformer.registry import pick
 from vixformer.results.evidence import MARGIN, methods
-from vixformer.terminal import count, say, table
+from vixformer.tables import Shown, say, table
+from vixformer.terminal import count
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    runs: tuple[Path, ...] = words(missing='which runs? write "vix power runs"; "vix compare" leaves them there')
+class Options(Shown):
+    runs: tuple[RunsFolder, ...] = words(missing='which runs? write "vix power runs"; "vix compare" leaves them there')
     """Folders of runs, or files of records."""
     effect: Points = 1.0
     """Difference of top-1, in points, that the runs should show."""
@@ -42,15 +42,15 @@ def run(options: Options) -> None:
             f"no pair of models in {', '.join(map(str, folders))} has a spread: {why}; a spread takes 2 seeds of both (--seeds 2)"
         )
     columns = (
-        "model", "against", "difference", "spread", "seeds", f"to show {options.effect:g}", "more minutes",
-        f"to rule out {options.margin:g}", "more minutes",
+        "model", "against", "difference", "spread", "seeds", f"seeds to show {options.effect:g}", "minutes to show",
+        f"seeds to rule out {options.margin:g}", "minutes to rule out",
     )  # fmt: skip
     rows = [
         (n.one, n.other, str(n.found), f"{n.sd:.2f}", str(n.found.count), count(n.show), f"{n.minutes(n.show):,.0f}",
          count(n.rule_out), f"{n.minutes(n.rule_out):,.0f}")
         for n in made
     ]  # fmt: skip
-    table(columns, rows)
+    table(columns, rows, ("spread", "seeds", "difference"))
     say(methods([n.found for n in made]))
     say(
         f"Seeds of each model so that a difference of {options.effect:g} points is shown with {POWER:.0%} probability, and so that one of "

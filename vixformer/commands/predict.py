@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 from pydantic import PositiveInt
 
-from vixformer.commands.flags import make_folder
+from vixformer.commands.flags import ModelFolder, make_folder
 from vixformer.options import Folder, Means, words
-from vixformer.terminal import say, table
+from vixformer.tables import Columns, say, table
 
 BATCH = 64
 SHEET_SIDE = 96
@@ -22,9 +22,9 @@ ASKED = 'which model, and which images? write "vix predict runs/RUN picture.jpg"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    model: str = words(missing=ASKED)
-    """Folder of a run or of a model, or a model of the Hugging Face Hub."""
+class Options(Columns):
+    model: ModelFolder = words(missing=ASKED)
+    """Folder of a run or of a model, or a model of the Hugging Face Hub; latest, or the first letters of a run in runs/."""
     images: tuple[Annotated[str, Means("an image", "IMAGE")], ...] = words(missing=ASKED)
     """Image files, or folders of them; - reads one image from standard input."""
     top: PositiveInt = 5
@@ -85,7 +85,7 @@ def run(options: Options) -> None:
             if options.attention_map is not None:
                 _draw(predictor, picture, options.attention_map / f"{_own_name(name, drawn)}-attention.png")
     if rows:
-        table(("image", *(f"{i + 1}." for i in range(len(rows[0]) - 1))), rows)
+        table(("image", *(f"{i + 1}." for i in range(len(rows[0]) - 1))), rows, [f"{i}." for i in range(len(rows[0]) - 1, 1, -1)])
     seconds = time.perf_counter() - began
     if seen:
         print(f"{counted(seen, 'image')} in {seconds:.1f} s, {seen / max(seconds, 1e-9):.0f} a second", file=sys.stderr)

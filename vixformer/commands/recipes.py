@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from vixformer.commands.flags import RecipeName
 from vixformer.options import words
-from vixformer.terminal import say, table
+from vixformer.tables import Shown, say, table
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     patterns: tuple[RecipeName, ...] = words(("*",))
     """Names of recipes; * stands for any letters."""
 
@@ -36,7 +36,7 @@ def run(options: Options) -> None:
     # what few differ in, where some were asked for: the whole list would be too wide
     some = len(names) < len(list_recipes("*"))
     kept = [i for i, title in enumerate(titles) if title not in ("positions", "from") or (some and len({row[i] for row in rows}) > 1)]
-    table([titles[i] for i in kept], [[row[i] for i in kept] for row in rows])
+    table([titles[i] for i in kept], [[row[i] for i in kept] for row in rows], ("batch", "rate", "epochs", "positions", "from", "data"))
     say(f"{len(names)} recipe{'' if len(names) == 1 else 's'}")
 
 

@@ -11,15 +11,15 @@ from typing import Any
 from pydantic import NonNegativeInt
 from rich.console import Console
 
-from vixformer.commands.flags import Points
+from vixformer.commands.flags import Points, RunsOrBench
 from vixformer.options import File, Folder, commas, short, words
 from vixformer.results.evidence import MARGIN
-from vixformer.terminal import say
+from vixformer.tables import say
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    runs: tuple[str, ...] = words(missing='which runs? write "vix report runs"; "vix compare" and "vix train" leave them there')
+    runs: tuple[RunsOrBench, ...] = words(missing='which runs? write "vix report runs"; "vix compare" and "vix train" leave them there')
     """Folders of runs, files of records, and JSON files of `vix bench`."""
     out: File = short("-o", Path("report.html"))
     """File of the page."""

@@ -11,7 +11,7 @@ from pydantic import PositiveInt
 
 from vixformer.commands.flags import Count, Seconds
 from vixformer.options import Folder, Means, as_typed, words
-from vixformer.terminal import markdown, say, table
+from vixformer.tables import Shown, markdown, say, table
 
 if TYPE_CHECKING:
     from vixformer.documents import Document
@@ -29,7 +29,7 @@ DocumentName = Annotated[str, Means("a document", "DOCUMENT", _documents)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     document: DocumentName | None = words(None)
     """Name of a document. Left out: list the tables and figures of all."""
     table: PositiveInt | None = None
@@ -77,7 +77,7 @@ def _list(documents: Sequence[Document]) -> None:
             took = f"{found:,.1f}" if found < 10 else f"{found:,.0f}"
             rows.append((document.name, exhibit.name, exhibit.about, str(len(recipes)), took))
             steps("timing steps", i, len(many))
-    table(("document", "exhibit", "what it shows", "rows", "hours"), rows)
+    table(("document", "exhibit", "what it shows", "rows", "hours"), rows, ("rows",))
     say("Hours: one seed at the document's own number of images and epochs on this machine, estimated from a few training steps with exact")
     say('attention and the multiply-adds of every row. "vix reproduce hybrid --table 2 --budget 2h --seeds 3" runs what fits.')
     if told := timing.told():
@@ -95,7 +95,7 @@ def _run(document: Document, exhibit: Exhibit, options: Options) -> None:
         exhibit.recipes(), key=lambda name: name != exhibit.base
     )  # without it a short budget would leave nothing to compare with
     recipes = {name: load_recipe(name) for name in first}
-    with Watch(exhibit.name, None, f"vix reproduce {options.line}") as watch:
+    with Watch(exhibit.name, None, f"vix reproduce {options.line}", runs=len(recipes) * options.seeds) as watch:
         observer = watch.next if options.jobs == 1 else watch.side_by_side(len(recipes) * options.seeds)
         found = compare(
             recipes,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from vixformer.options import Folder, words
-from vixformer.terminal import count, say, table
+from vixformer.tables import Shown, say, table
+from vixformer.terminal import count
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     folder: Folder = words(Path("runs"))
     """Folder of runs, or a file of records."""
 
@@ -35,15 +37,28 @@ def run(options: Options) -> None:
         state = ("", "", "", "", "") if s is None else _summarised(s)
         epochs = f"{len(one.history())} of {one.recipe.train.epochs}"
         parent = "" if one.recipe.train.weights is None else Path(one.recipe.train.weights).name
-        rows.append((one.folder.name, one.recipe.data.name, parent, "done" if s else "not finished", epochs, *state))
-    titles = ("run", "data", "from", "state", "epochs", "parameters", "top-1 %", "train s", "inference ms", "memory, MiB")
-    kept = [i for i, title in enumerate(titles) if title != "from" or any(row[i] for row in rows)]
-    table([titles[i] for i in kept], [[row[i] for i in kept] for row in rows])
+        done = "done" if s else "not finished"
+        rows.append((one.folder.name, _date(one.folder), done, epochs, *state, one.recipe.data.name, parent))
+    titles = ("run", "date", "state", "epochs", "top-1 %", "parameters", "train s", "inference ms", "memory, MiB", "data", "from")
+    kept = [i for i, title in enumerate(titles) if title not in ("date", "from") or any(row[i] for row in rows)]
+    drop = ("memory, MiB", "inference ms", "parameters", "train s", "from", "data", "epochs")
+    table([titles[i] for i in kept], [[row[i] for i in kept] for row in rows], drop)
+    for one in found:
+        if one.summary is None and one.folder.is_dir():
+            say(f"Resume with: vix train --resume {one.folder}")
     for problem in odd:
         say(f"left out: {problem}")
+
+
+def _date(folder: Path) -> str:
+    """When anything was last written; a record has none."""
+    if not folder.is_dir():
+        return ""
+    return datetime.fromtimestamp(max(file.stat().st_mtime for file in folder.iterdir())).strftime("%Y-%m-%d %H:%M")
 
 
 def _summarised(s: dict[str, Any]) -> tuple[str, ...]:
     inference = f"{s['inference_ms_mean']:.1f} ± {s['inference_ms_sd']:.1f}" if "inference_ms_mean" in s else ""
     memory = f"{s['peak_train_mb']:.0f}" if "peak_train_mb" in s else ""
-    return count(s["parameters"]), f"{s['test_top1']:.2f}", f"{s['train_seconds']:.0f}", inference, memory
+    seconds = s["train_seconds"]
+    return f"{s['test_top1']:.2f}", count(s["parameters"]), f"{seconds:.{1 if seconds < 10 else 0}f}", inference, memory

@@ -13,7 +13,8 @@ from pydantic import NonNegativeInt
 from vixformer.commands.flags import Count, Folds, RecipeName, Seed, asked_recipe, make_folder, recipe_sections, with_short_forms
 from vixformer.experiments.search.study import METRICS, Found, Plan, Spectator, Standing, described, search
 from vixformer.options import Changes, Folder, Means, sections, words
-from vixformer.terminal import StatusLine, say, table
+from vixformer.tables import Shown, say, table
+from vixformer.terminal import StatusLine, time_left
 
 if TYPE_CHECKING:
     from vixformer.config import Recipe
@@ -27,7 +28,7 @@ Metric = Annotated[str, Means("a column of the summary", "METRIC", _metrics)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     recipe: RecipeName = words(missing='which recipe? write "vix search cifar-kernels/relu --space cifar-kernels/relu --trials 20"')
     """Name of a recipe, or a JSON file with one."""
     space: str
@@ -101,8 +102,7 @@ class Progress(StatusLine, Spectator):
         self.mine += 1
         left = max(0, standing.wanted - standing.done - standing.pruned)
         each = (time.perf_counter() - self.began) / self.mine / max(standing.running + 1, 1)
-        time_left = f"{left * each:.0f} s" if left * each < 120 else f"{left * each / 60:.0f} min"
-        self.stays(f"trial {number}: {state}{f' ({reason})' if reason else ''}; {_stands(standing)}; about {time_left} left")
+        self.stays(f"trial {number}: {state}{f' ({reason})' if reason else ''}; {_stands(standing)}; {time_left(left * each)}")
 
     def waiting(self, standing: Standing) -> None:
         self.now(f"waiting for other workers; {_stands(standing)}")

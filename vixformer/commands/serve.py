@@ -11,10 +11,10 @@ from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
-from vixformer.commands.flags import Points
+from vixformer.commands.flags import Points, RunsOrBench
 from vixformer.options import words
 from vixformer.results.evidence import MARGIN
-from vixformer.terminal import say
+from vixformer.tables import say
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 TOKEN = re.compile(r"[\w-]{16,}", re.ASCII)
@@ -22,7 +22,7 @@ TOKEN = re.compile(r"[\w-]{16,}", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    runs: tuple[str, ...] = words(("runs",))
+    runs: tuple[RunsOrBench, ...] = words(("runs",))
     """Folders of runs, and JSON files of `vix bench`."""
     host: str = "127.0.0.1"
     """Address to listen on. With 0.0.0.0, other machines can connect, if they have the token."""

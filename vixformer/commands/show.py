@@ -7,7 +7,8 @@ from typing import Any
 
 from vixformer.commands.flags import ModelOrRecipe, set_options
 from vixformer.options import Changes, sections, words
-from vixformer.terminal import count, megabytes, say, table
+from vixformer.tables import Shown, say, table
+from vixformer.terminal import count, megabytes
 
 
 def _sections(name: str | None) -> dict[str, list[Any]]:
@@ -17,7 +18,7 @@ def _sections(name: str | None) -> dict[str, list[Any]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
     name: ModelOrRecipe = words(missing='which model? write "vix show vit --attention softmax"; "vix models" lists them')
     """A model of "vix models", a recipe, or a recipe's JSON file."""
     changes: Changes = sections(_sections)

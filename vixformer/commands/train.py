@@ -18,7 +18,7 @@ from vixformer.commands.flags import (
     with_short_forms,
 )
 from vixformer.options import Changes, Folder, as_typed, sections, words
-from vixformer.terminal import say, say_next
+from vixformer.tables import say, say_next
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Options:
     out: Folder = Path("runs")
     """Folder for the new run."""
     resume: RunFolder | None = None
-    """Resume this run, which was interrupted, with the options it was started with."""
+    """Resume this run, which was interrupted, with the options it was started with; latest, or the first letters of a run in runs/."""
     changes: Changes = sections(recipe_sections)
     line: str = as_typed()
 
