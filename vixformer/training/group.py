@@ -18,8 +18,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from vixformer.blocks.block import Block
 from vixformer.measure.accuracy import Scores
+from vixformer.nn.block import Block
 
 try:
     from torch.distributed.fsdp import fully_shard
