@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vixformer.commands.flags import Expression, Seconds, changed, finished_run, picked, recipe_sections, tested
+from vixformer.commands.flags import Expression, ModelFolder, Seconds, changed, finished_run, picked, recipe_sections, tested
 from vixformer.options import Changes, Folder, sections, words
 from vixformer.tables import say, say_next
 
@@ -14,7 +14,7 @@ PROBING = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    model: str = words(missing='which model? write "vix finetune pretrained/cifar10 --data FOLDER"')
+    model: ModelFolder = words(missing='which model? write "vix finetune pretrained/cifar10 --data FOLDER"')
     """Run, folder of a saved model, or name of a model on the Hugging Face Hub."""
     data: Folder | None = None
     """Folder with one folder of images per class. Test images are set apart, unless it has the folders train and test."""
