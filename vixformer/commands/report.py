@@ -97,13 +97,12 @@ def benches_in(words: Sequence[str]) -> dict[str, Any]:
 
 def _write(item: Any, folder: Path, formats: Sequence[str]) -> list[str]:
     """A picture is a PNG whatever is asked for."""
-    from vixformer.report.figures.base import complete
-    from vixformer.results.charts import write_chart
+    from vixformer.report.figures.style import Look, write_figure
     from vixformer.writing import write_bytes
 
     if hasattr(item, "png"):
         write_bytes(folder / f"{item.name}.png", item.png())
         return [f"{item.name}.png"]
     for form in formats:
-        write_chart(complete(item), folder / f"{item.name}.{form}", **({"scale_factor": 2} if form == "png" else {}))
+        write_figure(item, folder / f"{item.name}.{form}", Look())
     return [f"{item.name}.{form}" for form in formats]

@@ -117,7 +117,8 @@ def _against_features(groups: Sequence[Group], keys: dict[str, str], name: str, 
          "low": row[key] - row["band"][key], "high": row[key] + row["band"][key]}
         for row in placed for key, what in keys.items() if row[key] is not None
     ]  # fmt: skip
-    if len({row["features"] for row in rows}) < 2:
+    rows = [row for row in rows if len({r["features"] for r in rows if r["series"] == row["series"]}) > 1]  # a point is no line
+    if not rows:
         return None
     stroke = alt.Legend(symbolType="stroke", symbolSize=300)
     base = alt.Chart(inline(rows)).encode(
@@ -129,7 +130,7 @@ def _against_features(groups: Sequence[Group], keys: dict[str, str], name: str, 
     line = base.mark_line().encode(detail="series:N", strokeDash=alt.StrokeDash("kernel:N", legend=stroke), y=y)
     points = base.mark_circle().encode(y=y)
     band = base.mark_area(opacity=0.12).encode(y=alt.Y("low:Q", title=axis), y2="high:Q", detail="series:N")
-    faceted = sized(band + line + points, 220).facet(column=alt.Column("of:N", title=None)).resolve_scale(y="independent")
+    faceted = sized(band + line + points, 220).facet(facet=alt.Facet("of:N", title=None), columns=2).resolve_scale(y="independent")
     return Figure(name, title, faceted, says)
 
 
