@@ -33,6 +33,11 @@ class Options:
     maps: NonNegativeInt = 2
     """Images that attention is drawn on."""
     title: str = "vixformer report"
+    """Title of the page; none: figures as files have no title."""
+    size: str = ""
+    """Of figures as files: column or page of a two-column paper, or inches, such as 3.35x2.2."""
+    font: str = "sans-serif"
+    """Of figures as files: a font that is installed here, or a .ttf or .otf file."""
     margin: PositiveFloat = MARGIN
     """Points of top-1 that a difference must reach to matter: verdicts are against this margin."""
 
@@ -47,6 +52,10 @@ def report(args: Sequence[str]) -> None:
         raise ValueError(f"--only {options.only} needs a folder to write to: add --figures DIR")
     if options.out.suffix not in (".html", ".htm"):
         raise ValueError(f"a report ends in .html, not {options.out.name}; for image files give --figures DIR")
+    from vixformer.report.figures.style import Look, font_of, size_of
+
+    look = Look(size_of(options.size), font_of(options.font), options.title != "none")
+    title = options.title if look.title else Options.title
     for folder in (options.out.parent, *([options.figures] if options.figures else [])):
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder} is a file, and pages and figures go to a folder")
@@ -66,7 +75,7 @@ def report(args: Sequence[str]) -> None:
             benches_in(words),
             options.maps,
             command,
-            options.title,
+            title,
             status.update,
             options.only,
             margin=options.margin,
@@ -76,7 +85,7 @@ def report(args: Sequence[str]) -> None:
         status.update("writing")
         if not options.only:
             write(found, options.out)
-        written = [_write(item, options.figures, formats) for item in (*found.figures, *found.pictures)] if options.figures else []
+        written = [_write(item, options.figures, formats, look) for item in (*found.figures, *found.pictures)] if options.figures else []
         for name in tables:
             write_text(options.out.with_suffix(f".{ENDINGS[name]}"), FORMS[name](found.groups, found.answers))
     if not options.only:
@@ -95,14 +104,14 @@ def benches_in(words: Sequence[str]) -> dict[str, Any]:
     return {Path(word).stem: read_bench(word) for word in words if word.endswith(".json")}
 
 
-def _write(item: Any, folder: Path, formats: Sequence[str]) -> list[str]:
+def _write(item: Any, folder: Path, formats: Sequence[str], look: Any) -> list[str]:
     """A picture is a PNG whatever is asked for."""
-    from vixformer.report.figures.style import Look, write_figure
+    from vixformer.report.figures.style import write_figure
     from vixformer.writing import write_bytes
 
     if hasattr(item, "png"):
         write_bytes(folder / f"{item.name}.png", item.png())
         return [f"{item.name}.png"]
     for form in formats:
-        write_figure(item, folder / f"{item.name}.{form}", Look())
+        write_figure(item, folder / f"{item.name}.{form}", look)
     return [f"{item.name}.{form}" for form in formats]

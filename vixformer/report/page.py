@@ -29,6 +29,7 @@ from vixformer.version import __version__
 
 SECTIONS = {
     "Now training": ("running",),
+    "": ("pareto-inference", "pareto-training", "pareto-memory", "pareto-parameters", "pareto"),
     "Layouts and kernels": ("layouts", "best-layouts", "kernels", "features"),
     "Learning curves": ("curves", "learned"),
     "Speed and memory": ("times", "bench", "memory"),
@@ -37,7 +38,7 @@ SECTIONS = {
     "Where models look": ("attention", "heads"),
     "Data": ("channels", "examples", "steps", "augmentation", "patches"),
 }
-"""Folded on the page."""
+"""Folded on the page, but for those without a name."""
 AXES = {"inference": "Inference time", "training": "Training time", "memory": "Memory", "parameters": "Parameters"}
 """Of the chart of accuracies against costs: the page shows one at a time."""
 PARETO_SIZES = {250: 300, 420: 320, 620: 360, 840: 380, 1050: 400}
@@ -87,7 +88,7 @@ class Report:
                 protocol: explained(self.margin, [answer.question.found for answer in some]) for protocol, some in self.answers.items()
             },
             "sentences": sentences(self.answers),
-            "sections": list(SECTIONS),
+            "sections": [name for name in SECTIONS if name],
             "config": config("system-ui, sans-serif", 12),
             "figures": [self._figure(figure) for figure in self.figures],
             "pictures": [{**self._told(p), "uri": p.uri()} for p in self.pictures],
@@ -158,7 +159,7 @@ class Report:
 def section_of(name: str) -> str:
     """The longest beginning counts: best-layouts is no layouts-something."""
     fits = [(len(start), section) for section, starts in SECTIONS.items() for start in starts if name.startswith(start)]
-    return max(fits)[1] if fits else ""
+    return max(fits)[1]
 
 
 def html(report: dict[str, Any] | None, extra_script: str = "", extra_html: str = "") -> str:

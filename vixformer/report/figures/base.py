@@ -89,8 +89,8 @@ def brief(groups: Sequence[Group]) -> dict[str, str]:
     names = [group.name for group in groups]
     plain = [name.partition(" (")[0] for name in names]
     told = plain if len(set(plain)) == len(plain) else names
-    folder = os.path.commonprefix(["".join(name.rpartition("/")[:2]) for name in told]) if len(names) > 1 else ""
-    return {name: short[folder.rfind("/") + 1 :] for name, short in zip(names, told, strict=True)}
+    folder = os.path.commonpath([name.rpartition("/")[0] for name in told]) if len(names) > 1 else ""
+    return {name: short.removeprefix(f"{folder}/") for name, short in zip(names, told, strict=True)}
 
 
 def colored(groups: Sequence[Group]) -> dict[str, str]:

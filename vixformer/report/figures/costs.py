@@ -20,14 +20,13 @@ LEAST_POINTS = 5.0
 """The least part of the accuracy axis that is shown: noise would fill a shorter one."""
 LEAST_RATIO = 1.6
 """And of the axis of costs."""
-STEPS = (
-    range(10, 100), (10, 12, 14, 16, 18, 20, 25, 30, 35, 40, 45, 50, 60, 70, 80, 90), range(10, 100, 10), (10, 20, 30, 50, 70), (10, 20, 50), (10,)
-)  # fmt: skip
+MANY = (10, 12, 14, 16, 18, 20, 25, 30, 35, 40, 45, 50, 60, 70, 80, 90)
+STEPS = (range(10, 100), MANY, range(10, 100, 10), (10, 20, 30, 50, 70), (10, 20, 50), (10,))
 """Of an axis of costs, from fine to coarse."""
 WIDEST = 1.2
 """Letters of other fonts are wider than those measured by at most this."""
-SPOT = 6.0
-"""Pixels that a point takes either way."""
+SPOT = 0.5
+"""Letters that a point takes either way."""
 
 
 def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure | None:
@@ -64,10 +63,10 @@ def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure 
     base = alt.Chart(inline(places(460, 260, 10))).encode(x=x("cost"), y=y("top1"))
     kinds = [kind for kind in KINDS.values() if any(row["kind"] == kind for row in rows)]
     shapes = dict(zip(KINDS.values(), ("diamond", "circle", "circle"), strict=True))
-    points = base.mark_point(size=70, filled=True, opacity=1).encode(
+    points = base.mark_point(filled=True, opacity=1).encode(
         shape=alt.Shape("kind:N", title=None, scale=alt.Scale(domain=kinds, range=[shapes[kind] for kind in kinds])),
         color=alt.Color("kind:N", title=None, scale=alt.Scale(domain=kinds, range=[COLORS[kind] for kind in kinds])),
-        tooltip=["model:N", "attention:N", alt.Tooltip("top1:Q", format=".2f"), alt.Tooltip("cost:Q", format=",.2f", title=axis), "seeds:Q"],
+        tooltip=["model:N", "attention:N", alt.Tooltip("top1:Q", format=".2f"), alt.Tooltip("cost:Q", format=",.2f"), "seeds:Q"],
     )  # fmt: skip
     bars = base.mark_rule(opacity=0.35, clip=True).encode(y=y("low"), y2="high:Q")
     line = base.transform_filter("datum.front").mark_line(strokeDash=[4, 3], color="var(--quiet)", strokeWidth=1).encode(order="cost:Q")
@@ -105,7 +104,7 @@ def _font(size: float) -> Any:
 
 
 def _width(text: str, size: float) -> float:
-    return WIDEST * _font(size).getlength(text)
+    return max(WIDEST * _font(size).getlength(text), 0.62 * size * len(text))  # of a font whose letters are all alike
 
 
 PLACE = ("lx", "ly", "led", "align")
@@ -120,7 +119,8 @@ def _placed(
     not beside its point. Exact attention and the front come first; a name without room is left to the table."""
     across, up = width / (wide[1] - wide[0]), height / (high[1] - high[0])
     spots = [((math.log(row["cost"]) - wide[0]) * across, (high[1] - row["top1"]) * up) for row in rows]
-    taken: list[Box] = [(x - SPOT, y - SPOT, x + SPOT, y + SPOT) for x, y in spots]
+    spot = SPOT * size
+    taken: list[Box] = [(x - spot, y - spot, x + spot, y + spot) for x, y in spots]
     found = [{**row, "lx": None, "ly": None, "led": False, "align": "left"} for row in rows]
     order = sorted(range(len(rows)), key=lambda i: (rows[i]["kind"] == KINDS["other"], -rows[i]["top1"]))
     for i in order:
@@ -137,7 +137,7 @@ def _placed(
 
 
 def _candidates(x: float, y: float, size: float) -> Iterator[tuple[float, float, str, bool]]:
-    beside, over = SPOT + 2, SPOT + 0.7 * size
+    beside, over = (SPOT + 0.2) * size, (SPOT + 0.7) * size
     yield from ((x + beside, y, "left", False), (x - beside, y, "right", False))
     yield from ((x, y - over, "center", False), (x, y + over, "center", False))
     for reach in (2.2 * size, 4 * size, 6 * size):

@@ -67,7 +67,8 @@ def _by_epoch(groups: Sequence[Group], keys: dict[str, str], name: str, title: s
     panels = [what for what in dict.fromkeys(keys.values()) if any(row["of"] == what for row in rows)]
     base = alt.Chart(inline(rows)).encode(
         x=alt.X("epoch:Q", axis=alt.Axis(format="d", values=_ticks(last), grid=False)),
-        color=colors(names, legend=alt.Legend(symbolType="stroke", symbolSize=300, symbolOpacity=1, symbolStrokeWidth=2)), detail="number:N",
+        color=colors(names, legend=alt.Legend(symbolType="stroke", symbolSize=300, symbolOpacity=1, symbolStrokeWidth=2)),
+        detail="number:N",
     )  # fmt: skip
     line = base.mark_line(point={"size": 12} if last < 30 else False).encode(
         y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False)), tooltip=["model:N", "epoch:Q", alt.Tooltip("value:Q", format=".3f")]
@@ -129,9 +130,7 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
         tooltip=["true:N", "predicted:N", "count:Q", alt.Tooltip("share:Q", format=".1%")],
     )  # fmt: skip
     cells = base.mark_rect().encode(color=alt.Color("share:Q", title="share of the class", scale=alt.Scale(scheme="blues", domain=[0, 1])))
-    text = base.mark_text(fontSize=9).encode(
-        text="count:Q", color=alt.condition("datum.share > 0.5", alt.value("white"), alt.value("black"))
-    )
+    text = base.mark_text().encode(text="count:Q", color=alt.condition("datum.share > 0.5", alt.value("white"), alt.value("black")))
     side = max(260, 30 * len({row["true"] for row in rows}))
     chart = (cells + text).add_params(which).properties(width=side, height=side)
     says = f"Test images of each class (row) by the class that {'the model' if best[1:] else best[0].name} predicted; its first seed."

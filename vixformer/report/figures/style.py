@@ -11,6 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from PIL import ImageFont
+
 from vixformer.report.figures.base import MOST_COLORS, Figure
 from vixformer.writing import write_bytes
 
@@ -32,6 +34,36 @@ class Look:
     title: bool = True
 
 
+def size_of(text: str) -> tuple[float, float | None] | None:
+    """column, page, WxH in inches, or nothing for the usual size."""
+    if text in ("", "column", "page"):
+        return {"": None, "column": (COLUMN, None), "page": (PAGE, None)}[text]
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", text)
+    if found is None or not all(1.5 <= float(side) <= 30 for side in found.groups()):
+        raise ValueError(f"--size takes column, page, or width x height in inches from 1.5 to 30, such as 3.35x2.2, not {text}")
+    return float(found[1]), float(found[2])
+
+
+def font_of(text: str) -> str:
+    """The family; without this check another font would stand in for one that is not here."""
+    family = text
+    if text.endswith((".ttf", ".otf")):
+        if not Path(text).is_file():
+            raise ValueError(f"--font: there is no file {text}")
+        engine().register_font_directory(str(Path(text).resolve().parent))
+        family = str(ImageFont.truetype(text).getname()[0])
+    if family not in ("sans-serif", "serif", "monospace"):
+        word = {"mark": {"type": "text", "font": family}, "encoding": {"text": {"value": "a"}}, "data": {"values": [{}]}}
+        names = re.findall(rb"/BaseFont ?/(?:[A-Z]{6}\+)?([\w-]+)", engine().vegalite_to_pdf(word))
+        if not any(_letters(name.decode()).startswith(_letters(family)) for name in names):
+            raise ValueError(f"--font {text} is not installed here: give serif, sans-serif, monospace, an installed font, or a .ttf file")
+    return family
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
 def config(font: str, letters: int = 11) -> dict[str, Any]:
     """Vega-Lite's. Colors are CSS variables: on the page, charts follow a dark scheme and printing."""
     words = {"labelFontSize": letters - 1, "titleFontSize": letters, "labelColor": "var(--quiet)", "titleColor": "var(--ink)"}
@@ -49,6 +81,8 @@ def config(font: str, letters: int = 11) -> dict[str, Any]:
         "title": {"color": "var(--ink)", "fontSize": letters + 1, "anchor": "start"},
         "range": {"category": [f"var(--c{i})" for i in range(1, MOST_COLORS + 1)]},
         "mark": {"color": "var(--c1)"},
+        "point": {"size": 0.55 * letters**2},
+        "line": {"strokeWidth": letters / 6},
         "text": {"color": "var(--ink)", "fontSize": letters - 1},
         "rule": {"color": "var(--quiet)"},
     }  # fmt: skip
@@ -97,7 +131,7 @@ def fitted(figure: Figure, look: Look) -> dict[str, Any]:
     inner = spec.get("spec", spec)
     columns, rows = _panels(spec)
     width = goal / columns - 50
-    height = width * inner["height"] / inner["width"] if not figure.by_rows else inner["height"]
+    height = inner["height"] if figure.by_rows else width * max(inner["height"] / inner["width"], 0.62 if columns == 1 else 0.75)
     for _ in range(4):
         spec = complete(figure, look, max(20.0, width), max(20.0, height))
         wide, high = measured(svg(spec))
