@@ -36,7 +36,7 @@ def differences(model: Any, forms: Sequence[str], out: Path) -> dict[str, float]
     """By format: the largest of all logits of 64 images of noise, in batches of 1, 3 and 63; as a part of the largest logit where that is
     above one (Fourier transforms without norms, as in LeViT, give millions)."""
     prepare = Preprocessing(
-        classes=tuple(map(str, range(model.config.num_classes))), channels=model.config.in_chans,
+        classes=tuple(map(str, range(model.num_classes))), channels=model.in_chans,
         stored=model.img_size, size=model.img_size, mean=(0.5,), std=(0.25,),
     )  # fmt: skip
     found = export(Predictor(model.eval(), prepare), forms, out, None, dynamic_batch=True, batch=3, tested=0)

@@ -21,11 +21,11 @@ import vixformer
 from benchmarks.page import alone, put
 from vixformer import load_recipe
 from vixformer.attention.softmax import Softmax
-from vixformer.blocks import mlp
 from vixformer.measure.cost import bytes_kept
 from vixformer.measure.latency import Timing, interleaved
 from vixformer.measure.machine import processor
 from vixformer.measure.memory import Job, Peak, peak_memory
+from vixformer.nn import mlp
 from vixformer.training.allocator import keep_freed_memory
 
 BATCH = 64
@@ -62,7 +62,7 @@ def exact_of(name: str) -> str:
 
 def kept(model: Any, naive: bool = False) -> int:
     """Bytes that a forward pass of one image keeps; `naive`: with all scores of exact attention in memory and nothing made again."""
-    images = torch.randn(1, model.config.in_chans, *model.img_size)
+    images = torch.randn(1, model.in_chans, *model.img_size)
     if not naive:
         return bytes_kept(model.eval(), images)
     with patch.object(mlp, "LARGE", math.inf), patch.object(Softmax, "forward", Softmax.reference):

@@ -65,7 +65,7 @@ def main(words: list[str]) -> None:
     with Hops() as hops:
         if words[0] == "--create-model":
             model = create_model(words[1])
-            model(torch.randn(1, model.config.in_chans, *model.img_size))
+            model(torch.randn(1, model.in_chans, *model.img_size))
         else:
             vix(words)
     print(f"{len(hops.files)} files, {len(hops.calls)} ways from one to another, {hops.models} models built")

@@ -11,7 +11,7 @@ from torch import nn
 
 from vixformer.attention.base import Mechanism, Shape
 from vixformer.attention.layout import Pattern, parse
-from vixformer.attention.projection import ProjectionOptions, build_attention
+from vixformer.attention.project.projection import build_attention, projection
 from vixformer.backbones.base import Backbone, build, from_pretrained
 from vixformer.registry import checked, pick
 
@@ -71,7 +71,7 @@ def create_attention(
     if len(layout.stages) > 1 or len(layers) != 1:
         raise ValueError(f'one layer takes one attention, such as performer(features=64), not the layout "{layout}"')
     shape = Shape(options.dim, options.num_heads, options.head_dim or dim // num_heads, options.num_tokens)
-    return build_attention(layers[0], shape, options.proj, ProjectionOptions(options.qkv_bias, options.out_bias))
+    return build_attention(layers[0], shape, projection(options.proj, qkv_bias=options.qkv_bias, out_bias=options.out_bias))
 
 
 def _models() -> dict[str, tuple[type[Any], dict[str, Any]]]:

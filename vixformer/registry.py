@@ -45,6 +45,13 @@ class Named:
         return pick(cls.members, name, cls.family)
 
 
+class Settings:
+    """What every `Config` is; a family says in its own which kind of class owns it."""
+
+    owner: ClassVar[type[Any]]
+    chooses: ClassVar[type[Named]]
+
+
 class Configured(Named):
     """Named classes that each own a frozen dataclass `Config`: `config.owner(config, ...)` builds what a configuration describes.
 

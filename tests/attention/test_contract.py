@@ -33,7 +33,7 @@ from tests.attention.cases import (
 from vixformer import create_attention
 from vixformer.attention.base import Mechanism
 from vixformer.attention.linear import LinearCore
-from vixformer.attention.projection import Attention
+from vixformer.attention.project.projection import Attention
 from vixformer.measure.cost import multiply_adds
 
 LENGTHS = (1, 2, 17, 64, 65, 197)

@@ -180,7 +180,7 @@ def test_hedgehog() -> None:
         phi.append(e / e.sum(-1, keepdim=True))
     assert distance(c.attention_map(q, k), weights_of(*phi)) <= 1e-5
     (config,) = parse("hedgehog").expand(1)
-    fresh = config.owner(config, Shape(HEADS * K, HEADS, K))
+    fresh: Any = config.owner(config, Shape(HEADS * K, HEADS, K))
     assert torch.equal(fresh.weight_q, torch.eye(K).expand(HEADS, K, K))
 
 

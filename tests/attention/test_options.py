@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vixformer import create_model, ops
-from vixformer.attention.activations import Activation, activation
 from vixformer.attention.base import Shape, shrink
 from vixformer.attention.layout import parse
 from vixformer.conversion.reduce import reduced
 from vixformer.measure.cost import bytes_kept
+from vixformer.nn.activations import Activation, activation
 
 
 def core(expression: str, head_dim: int = 8) -> Any:

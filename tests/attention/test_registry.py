@@ -11,9 +11,10 @@ from torch import Tensor
 
 from tests.attention import test_contract as contract
 from vixformer import create_attention, create_model, list_attentions
-from vixformer.attention.base import Core, Grid, Mechanism
+from vixformer.attention.base import Core, Mechanism
 from vixformer.attention.kernels.base import Kernel
 from vixformer.attention.kernels.relu import ReLU
+from vixformer.ops import Grid
 
 
 @pytest.fixture
@@ -24,6 +25,8 @@ def toy() -> Iterator[None]:
         @dataclass(frozen=True, kw_only=True)
         class Config:
             gain: float = 1.0
+
+        config: Config
 
         def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
             weight = torch.ones_like(v[..., :1]) if mask is None else mask[:, None, :, None].to(v.dtype)

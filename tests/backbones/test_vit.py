@@ -291,7 +291,7 @@ def test_maps_are_the_image_and_not_its_transpose() -> None:
 @torch.no_grad()
 def test_rotary_positions_are_relative() -> None:
     """Moving all tokens by the same way changes no score: q . k depends on the difference of places only."""
-    from vixformer.blocks.positions import Positions
+    from vixformer.nn.positions import Positions
     from vixformer.ops import rotate
 
     rope = Positions.member("rope")(32, 16, (1, 40), 0)
@@ -373,7 +373,7 @@ def test_damaged_checkpoints_are_one_sentence(tmp_path: Path) -> None:
 
 
 def test_stochastic_depth_drops_whole_images_and_keeps_the_mean() -> None:
-    from vixformer.blocks.block import DropPath
+    from vixformer.nn.block import DropPath
 
     drop = DropPath(0.25)
     x = torch.ones(4000, 2, 3)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from vixformer import create_attention
-from vixformer.attention.projection import Attention
+from vixformer.attention.project.projection import Attention
 from vixformer.ops import native
 from vixformer.ops.native import build
 

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from tests.attention.cases import build, core_of, distance, slow_unless
 from vixformer import create_attention, ops
-from vixformer.attention import projection
 from vixformer.attention.base import Mechanism, Shape
-from vixformer.blocks.positions import Positions
+from vixformer.attention.project import linear
+from vixformer.nn.positions import Positions
 from vixformer.ops import native, rotary
 from vixformer.ops.softmax import exact_attention
 
@@ -117,7 +117,7 @@ def test_rotary_positions_turn_q_and_k_and_their_gradients_back(word: str, width
     assert called.count("rotate") == (4 if width % 8 == 0 else 0)  # q and k, there and back
     with torch.no_grad():
         assert distance(attention(x, grid=(5, 7), rotation=rotation), ours[0]) <= 1e-6
-    monkeypatch.setattr(projection, "split_heads", _split_and_rotate)
+    monkeypatch.setattr(linear, "split_heads", _split_and_rotate)
     for one, other in zip(ours, found(), strict=True):
         assert distance(one, other) <= 1e-5
 

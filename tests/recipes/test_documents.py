@@ -12,7 +12,8 @@ from torch import nn
 
 from vixformer import list_recipes, load_recipe
 from vixformer.attention.layout import parse
-from vixformer.backbones.base import mechanism_of
+from vixformer.attention.project.projection import mechanism_of
+from vixformer.attention.softmax import Softmax
 from vixformer.config import Recipe
 from vixformer.data.base import Images
 from vixformer.experiments.search.space import Choice, Range, Space, read_space
@@ -38,7 +39,8 @@ def test_elu_has_its_alpha_everywhere(name: str, alpha: float) -> None:
     model = built(load_recipe(f"cifar-kernels/{name}"), embed_dim=32)
     found = [module.alpha for module in model.modules() if isinstance(module, nn.ELU)]
     assert found == [alpha] * 4  # three convolutions and the embedding
-    assert {mechanism_of(module).kernel.config.alpha for module in model.attentions()} == {alpha}
+    cores: list[Any] = [mechanism_of(module) for module in model.attentions()]
+    assert {core.kernel.config.alpha for core in cores} == {alpha}
 
 
 def test_spaces_vary_alpha_everywhere() -> None:
@@ -110,6 +112,7 @@ def test_exact_attention_drops_weights_as_its_tables_say() -> None:
     for name in list_recipes("fast-attention*/*/vit"):
         model: Any = load_recipe(name).model
         (layer,) = set(parse(model.attention).expand(model.depth))
+        assert isinstance(layer, Softmax.Config)
         assert layer.drop == model.drop_rate > 0
 
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from vixformer import list_recipes, load_recipe
 from vixformer.attention.softmax import Softmax
-from vixformer.blocks.block import DropPath
+from vixformer.nn.block import DropPath
 from vixformer.training.optim import make_optimizer
 
 

@@ -5,6 +5,7 @@ import pkgutil
 from types import ModuleType
 
 from vixformer.attention import kernels as _kernels
+from vixformer.attention import project as _project
 
 
 def _import_all(package: ModuleType) -> None:
@@ -14,4 +15,5 @@ def _import_all(package: ModuleType) -> None:
 
 
 _import_all(_kernels)
+_import_all(_project)
 _import_all(importlib.import_module(__name__))

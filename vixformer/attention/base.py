@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from vixformer.attention.checks import check_heads, check_tokens
-from vixformer.registry import Configured
-
-Grid = tuple[int, int]
+from vixformer.ops import Grid
+from vixformer.registry import Configured, Settings
 
 
 @dataclass(frozen=True)
@@ -28,9 +27,14 @@ class Shape:
     num_keys: int | None = None
     """Keys, where they are fewer than the tokens."""
     value_dim: int | None = None
-    """Width of the values of a head, where it is not that of queries and keys."""
+    """Width of the values of a head, where it is not that of queries and keys; see `values`."""
     shared: dict[Any, nn.Parameter] = field(default_factory=dict, compare=False, repr=False)
     """Weights that the layers of one model have in common, by key (Linformer's `share=layerwise`)."""
+
+    @property
+    def values(self) -> int:
+        """Width of the values of a head."""
+        return self.value_dim or self.head_dim
 
     def tokens_for(self, who: str) -> int:
         if self.num_tokens is None:
@@ -52,8 +56,10 @@ class Mechanism(nn.Module, Configured, family="attention"):
     """Whether torch's counter cannot see its multiply-adds, so that what it declares is all there is."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        pass
+    class Config(Settings):
+        owner: ClassVar[type[Mechanism]]
+
+    config: Config
 
     def __init__(self, config: Any, shape: Shape) -> None:
         super().__init__()

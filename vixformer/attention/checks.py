@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from vixformer.ops import Grid
+
 if TYPE_CHECKING:
-    from vixformer.attention.base import Core, Grid
+    from vixformer.attention.base import Core
 
 
 def check_tokens(x: Tensor, dim: int, mask: Tensor | None = None, grid: Grid | None = None) -> None:
@@ -25,7 +27,7 @@ def check_tokens(x: Tensor, dim: int, mask: Tensor | None = None, grid: Grid | N
 def check_heads(core: Core, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> None:
     """For q (B, H, N, K), k and v (B, H, keys, K); values may be wider."""
     shape, asked, seen, values = core.shape, q.shape, k.shape, v.shape
-    heads, width, wide = shape.num_heads, shape.head_dim, shape.value_dim or shape.head_dim
+    heads, width, wide = shape.num_heads, shape.head_dim, shape.values
     if (
         not len(asked) == len(seen) == len(values) == 4
         or asked != (asked[0], heads, asked[2], width)

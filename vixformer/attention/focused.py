@@ -23,13 +23,15 @@ class Focused(LinearCore, name="focused"):
         power: PositiveFloat = 3.0
         conv: int | None = 5
 
+    config: Config
+
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
         self.scale = nn.Parameter(torch.zeros(shape.num_heads, 1, shape.head_dim))
 
     def make_conv(self, side: int) -> Local:
         """All heads share their filters."""
-        return Local(self.shape.value_dim or self.shape.head_dim, side, bias=True)
+        return Local(self.shape.values, side, bias=True)
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
         y = (F.relu(x) + 1e-6) / F.softplus(self.scale.to(x.dtype))

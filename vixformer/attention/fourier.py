@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.base import Grid, Mixer, Shape
+from vixformer.attention.base import Mixer, Shape
+from vixformer.ops import Grid
 
 
 class Fourier(Mixer, name="fourier"):
@@ -21,8 +22,10 @@ class Fourier(Mixer, name="fourier"):
     by_formula = True
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Mixer.Config):
         grid: bool = False
+
+    config: Config
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)

@@ -19,7 +19,7 @@ from vixformer.attention.base import Mechanism
 from vixformer.expressions import is_number, literal, options_of, parsed
 from vixformer.registry import Named, checked, unknown
 
-Layer = Any
+Layer = Mechanism.Config
 """The configuration of one layer: an instance of some mechanism's `Config`."""
 
 HALVES = ("first", "last")

@@ -12,9 +12,10 @@ from pydantic import PositiveFloat
 from torch import Tensor, nn
 
 from vixformer import ops
-from vixformer.attention.base import Grid, Shape
+from vixformer.attention.base import Shape
 from vixformer.attention.linear import LinearCore
 from vixformer.attention.local import Local
+from vixformer.ops import Grid
 
 EPS = 1e-3
 LOOK = 3
@@ -44,6 +45,8 @@ class Lens(LinearCore, name="lens"):
             if self.look is not None and self.causal:
                 raise ValueError(f"look={self.look} looks ahead: causal=true needs look=none")
 
+    config: Config
+
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
         channels = {"conv": shape.num_heads * shape.head_dim, "graph": 1}
@@ -58,7 +61,7 @@ class Lens(LinearCore, name="lens"):
 
     @property
     def square(self) -> bool:
-        return self.look is not None or self.conv is not None or self.config.causal
+        return self.look is not None or self.config.square
 
     @property
     def uses_grid(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]

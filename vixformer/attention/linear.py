@@ -3,27 +3,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.base import Grid, Shape
-from vixformer.attention.local import LocalCore
+from vixformer.attention.base import Core, Shape
+from vixformer.attention.local import Local, LocalConfig
+from vixformer.ops import Grid
 
 
-class LinearCore(LocalCore):
+class LinearCore(Core):
     """phi(q) (phi(k)' v) / (phi(q) . sum phi(k)), in float32, keeping q, k and v for backward and no feature."""
 
+    @dataclass(frozen=True, kw_only=True)
+    class Config(LocalConfig):
+        pass
+
+    config: Config
     eps: float = 0.0
     """Added to the normaliser."""
     floor: float | None = None
     """The least size of the normaliser, for feature maps that may be negative."""
 
-    def __init__(self, config: Any, shape: Shape) -> None:
+    def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
-        self.causal: bool = config.causal
+        self.causal = config.causal
+        self.conv = None if config.conv is None else self.make_conv(config.conv)
+
+    def make_conv(self, side: int) -> Local:
+        return Local(self.shape.num_heads * self.shape.values, side)
+
+    def imitate(self) -> None:
+        if self.conv is not None:
+            self.conv.imitate()
+
+    @property
+    def square(self) -> bool:
+        return self.config.square
+
+    @property
+    def uses_grid(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.conv is not None
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
         """Features (B, H, N, M), float32 or wider, of queries or keys (B, H, N, K). `mask` says which tokens count in statistics."""
@@ -75,3 +97,6 @@ class LinearCore(LocalCore):
     def macs(self, n: int) -> int:
         heads, k = self.shape.num_heads, self.shape.head_dim
         return heads * (2 * self.phi_macs(n) + ops.linear_attention_macs(n, self.width, k, self.causal)) + self.local_macs(n)
+
+    def local_macs(self, n: int) -> int:
+        return 0 if self.conv is None else self.conv.macs(n, self.shape)

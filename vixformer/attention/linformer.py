@@ -12,7 +12,8 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from vixformer import ops
-from vixformer.attention.base import Core, Grid, Shape
+from vixformer.attention.base import Core, Shape
+from vixformer.ops import Grid
 
 
 class Linformer(Core, name="linformer"):
@@ -24,9 +25,11 @@ class Linformer(Core, name="linformer"):
     mask = "exact"
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Core.Config):
         rank: PositiveInt = 64
         share: Literal["headwise", "kv", "layerwise"] | None = "headwise"
+
+    config: Config
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)

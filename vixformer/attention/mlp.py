@@ -16,8 +16,10 @@ class TokenMLP(Mixer, name="mlp"):
     """`hidden` left out is the number of tokens. Built for exactly one number of tokens."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Mixer.Config):
         hidden: PositiveInt | None = None
+
+    config: Config
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)

@@ -9,7 +9,8 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from vixformer import ops
-from vixformer.attention.base import Core, Grid, Shape
+from vixformer.attention.base import Core, Shape
+from vixformer.ops import Grid
 
 
 class Nystrom(Core, name="nystrom"):
@@ -19,7 +20,7 @@ class Nystrom(Core, name="nystrom"):
     """
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Core.Config):
         landmarks: PositiveInt = 64
         iterations: PositiveInt = 6
         conv: int | None = 33
@@ -27,6 +28,8 @@ class Nystrom(Core, name="nystrom"):
         def __post_init__(self) -> None:
             if self.conv is not None and (self.conv < 1 or self.conv % 2 == 0):
                 raise ValueError(f"conv is the length of a window and must be an odd number or none, not {self.conv}")
+
+    config: Config
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)

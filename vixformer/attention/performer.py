@@ -69,12 +69,14 @@ class Performer(LinearCore, name="performer"):
                 )
             kernel.check(self)
 
+    config: Config
+
     projection: Tensor | None
     bias: Tensor | None
 
     @property
     def square(self) -> bool:
-        return self.config.local_heads > 0 or self.conv is not None or self.config.causal
+        return self.config.local_heads > 0 or self.config.square
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
@@ -132,7 +134,7 @@ class Performer(LinearCore, name="performer"):
 
     @torch.no_grad()
     def shrink(self, rate: float) -> None:
-        if self.gate is not None:
+        if self.gate is not None and self.config.gate is not None:
             paid = self.gate.sign() * (self.gate.abs() - rate * self.config.gate).clamp(min=0.0)
             largest = paid.abs().amax()
             self.gate.copy_(torch.where(largest > 0, paid / largest, self.gate))  # attention divides, so only ratios count

@@ -44,6 +44,8 @@ class Prism(LinearCore, name="prism"):
         end: Literal["softplus", "relu", "elu"] = "softplus"
         start: Literal["lens", "orthogonal", "plain"] = "lens"
 
+    config: Config
+
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
         self.first, self.second = (nn.Linear(shape.head_dim, shape.head_dim) for _ in range(2))

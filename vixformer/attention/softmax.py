@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -12,15 +12,16 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from vixformer import ops
-from vixformer.attention.base import Grid, Shape
-from vixformer.attention.local import LocalCore
+from vixformer.attention.base import Core, Shape
+from vixformer.attention.local import Local, LocalConfig
+from vixformer.ops import Grid
 
 
-class Softmax(LocalCore, name="softmax"):
+class Softmax(Core, name="softmax"):
     mask = "exact"
 
     @dataclass(frozen=True, kw_only=True)
-    class Config(LocalCore.Config):
+    class Config(LocalConfig):
         bias: bool = False
         """A learned number for every head and distance in rows and columns, added to the scores, as in LeViT: for one image size."""
         drop: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
@@ -33,19 +34,32 @@ class Softmax(LocalCore, name="softmax"):
             if self.causal and self.bias:
                 raise ValueError("bias is for tokens on a grid, causal for a sequence: choose one of them")
 
-    def __init__(self, config: Any, shape: Shape) -> None:
+    config: Config
+
+    def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
         if config.bias and shape.grid is None:
             raise ValueError("softmax(bias=true) learns distances on a grid, and this layer was built without one: leave bias out")
         places = 0 if shape.grid is None else shape.grid[0] * shape.grid[1]
         self.distances = nn.Parameter(torch.zeros(shape.num_heads, places)) if config.bias else None
+        self.conv = None if config.conv is None else Local(shape.num_heads * shape.values, config.conv)
+
+    def imitate(self) -> None:
+        if self.conv is not None:
+            self.conv.imitate()
+
+    @property
+    def square(self) -> bool:
+        return self.config.square
+
+    @property
+    def uses_grid(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.conv is not None
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         drop = self.config.drop if self.training else 0.0
-        if self.config.naive:
-            out = ops.softmax_attention_slow(q, k, v, mask, self.config.causal, self._bias(q, k, grid), drop)
-            return out if self.conv is None else self.conv(out, v, mask, grid)
-        out = ops.softmax_attention(q, k, v, mask, self.config.causal, self._bias(q, k, grid), drop)
+        attend = ops.softmax_attention_slow if self.config.naive else ops.softmax_attention
+        out = attend(q, k, v, mask, self.config.causal, self._bias(q, k, grid), drop)
         return out if self.conv is None else self.conv(out, v, mask, grid)
 
     def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
@@ -72,4 +86,4 @@ class Softmax(LocalCore, name="softmax"):
         return F.pad(self.distances[:, index], (front, 0, front, 0)).to(q.dtype)
 
     def macs(self, n: int) -> int:
-        return 2 * n * n * self.shape.num_heads * self.shape.head_dim + self.local_macs(n)
+        return 2 * n * n * self.shape.num_heads * self.shape.head_dim + (0 if self.conv is None else self.conv.macs(n, self.shape))

@@ -17,12 +17,13 @@ from torch import Tensor, nn
 from typing_extensions import Self
 
 from vixformer import hub
-from vixformer.attention.base import Core, Grid
+from vixformer.attention.base import Core
 from vixformer.attention.layout import MOST_LAYERS, parse, print_layers
-from vixformer.attention.projection import Attention, Mixing
-from vixformer.blocks.pooling import Pooling
+from vixformer.attention.project.projection import Attention, Mixing, mechanism_of
 from vixformer.jsonfile import read_json
-from vixformer.registry import Configured, Named, checked, is_foreign, stated
+from vixformer.nn.pooling import Pooling
+from vixformer.ops import Grid
+from vixformer.registry import Configured, Named, Settings, checked, is_foreign, stated
 from vixformer.room import MOST_PIXELS, Room, memory
 from vixformer.writing import cannot_write, whole
 
@@ -42,7 +43,9 @@ IMPORTS = "imports"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BackboneConfig:
+class BackboneConfig(Settings):
+    owner: ClassVar[type[Backbone]]
+
     attention: str = "softmax"
     img_size: ImageSize | None = None
     """Left out: that of the data set a recipe names, or 32."""
@@ -72,16 +75,21 @@ class Backbone(nn.Module, Configured, family="model"):
     """Images (B, C, height, width) -> class scores (B, num_classes)."""
 
     Config = BackboneConfig
+    config: BackboneConfig
     variants: ClassVar[dict[str, dict[str, Any]]] = {}
     """Published sizes: a name and the options that differ from the defaults."""
     norm: nn.Module
     pool: Pooling
     head: nn.Module
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: BackboneConfig) -> None:
         super().__init__()
         self.config = config = config.filled()
-        self.img_size: tuple[int, int] = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size
+        assert config.img_size is not None
+        assert config.in_chans is not None
+        assert config.num_classes is not None
+        self.img_size = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size
+        self.in_chans, self.num_classes = config.in_chans, config.num_classes
         if type(config).attention != NO_ATTENTION:
             self.layout = parse(config.attention)
 
@@ -113,6 +121,7 @@ class Backbone(nn.Module, Configured, family="model"):
         """A fresh classifier for other classes."""
         values = {field.name: getattr(self.config, field.name) for field in fields(self.config)}
         self.config = checked(type(self.config), {**values, "num_classes": num_classes}, "reset_classifier")
+        self.num_classes = num_classes
         like = next(self.parameters())
         self.head = self.make_head(num_classes).train(self.training).to(like.device, like.dtype)
 
@@ -163,15 +172,15 @@ class Backbone(nn.Module, Configured, family="model"):
         """The layout as it was expanded, one term a layer."""
         return print_layers([mechanism_of(module).config for module in self.attentions()]) or NO_ATTENTION
 
-    def spelled_out(self) -> Any:
+    def spelled_out(self) -> BackboneConfig:
         """The configuration with what one option says of several layers written at each of them."""
         return self.config
 
     def check_images(self, x: Tensor) -> None:
         if not x.is_floating_point():
             raise ValueError(f"images must be floating-point numbers, normalised as the model was trained, not {x.dtype}")
-        if x.dim() != 4 or x.shape[1] != self.config.in_chans:
-            raise ValueError(f"images must have the shape (batch, {self.config.in_chans}, height, width), not {tuple(x.shape)}")
+        if x.dim() != 4 or x.shape[1] != self.in_chans:
+            raise ValueError(f"images must have the shape (batch, {self.in_chans}, height, width), not {tuple(x.shape)}")
 
     def save_pretrained(self, folder: str | Path) -> None:
         """`config.json` and `model.safetensors` in a folder, each written whole or not at all."""
@@ -186,10 +195,6 @@ class Backbone(nn.Module, Configured, family="model"):
                 save_model(self, str(weights))
         except SafetensorError as error:
             raise cannot_write(folder / WEIGHTS_FILE, error) from None
-
-
-def mechanism_of(module: Attention | Mixing) -> Any:
-    return module.core if isinstance(module, Attention) else module.mixer
 
 
 def from_pretrained(folder: str | Path) -> Backbone:
@@ -222,7 +227,7 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     return values.pop("model"), values
 
 
-def build(config: Any, share: float = 1.0) -> Any:
+def build(config: BackboneConfig, share: float = 1.0) -> Backbone:
     """A model with fresh weights, unless they need more than this share of the memory."""
     most = int(share * memory())
     refusal = (

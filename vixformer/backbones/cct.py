@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.base import Grid
 from vixformer.backbones.transformer import Transformer, TransformerConfig
-from vixformer.blocks.block import NormPlace
-from vixformer.blocks.stems import Stem, StemOptions, after_window
+from vixformer.nn.block import NormPlace
+from vixformer.nn.stems import Stem, StemOptions, after_window
+from vixformer.ops import Grid
 
 
 class CCT(Transformer, name="cct"):
@@ -39,6 +39,8 @@ class CCT(Transformer, name="cct"):
                 have = f"conv_stride has {len(self.conv_stride)} numbers and there are {self.conv_layers} conv_layers"
                 raise ValueError(f"{have}: give one number, or one a layer")
 
+    config: Config
+
     variants: ClassVar[dict[str, dict[str, Any]]] = {
         "cct-2-3x2": dict(embed_dim=128, depth=2, num_heads=2, mlp_ratio=1.0, conv_layers=2),
         "cct-6-3x1": dict(embed_dim=256, depth=6, num_heads=4),
@@ -49,13 +51,13 @@ class CCT(Transformer, name="cct"):
     }
 
     def make_stem(self) -> Stem:
-        return ConvTokenizer(self.config)
+        return ConvTokenizer(self.config, self.in_chans)
 
 
 class ConvTokenizer(Stem):
-    def __init__(self, config: Any) -> None:
-        super().__init__(StemOptions(config.in_chans, config.embed_dim, 1))
-        widths = [config.in_chans, *[config.conv_dim] * (config.conv_layers - 1), config.embed_dim]
+    def __init__(self, config: CCT.Config, in_chans: int) -> None:
+        super().__init__(StemOptions(in_chans, config.embed_dim, 1))
+        widths = [in_chans, *[config.conv_dim] * (config.conv_layers - 1), config.embed_dim]
         strides = [config.conv_stride] * config.conv_layers if isinstance(config.conv_stride, int) else config.conv_stride
         pooling = (config.pool_kernel, config.pool_stride, config.pool_padding)
         self.windows: list[tuple[int, int, int]] = []

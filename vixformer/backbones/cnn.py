@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.activations import activation
-from vixformer.attention.base import Grid
 from vixformer.backbones.base import Backbone, BackboneConfig, Sizes
 from vixformer.backbones.staged import one_grid
-from vixformer.blocks.pooling import Mean
-from vixformer.blocks.stems import Stem, StemOptions
+from vixformer.nn.activations import activation
+from vixformer.nn.pooling import Mean
+from vixformer.nn.stems import Stem, StemOptions
+from vixformer.ops import Grid
 from vixformer.registry import later
 
 
@@ -38,11 +38,13 @@ class CNN(Backbone, name="cnn"):
             super().__post_init__()
             activation(self.act)
 
+    config: Config
+
     def __init__(self, given: Config) -> None:
         super().__init__(given)
-        config: Any = self.config
+        config = self.config
         if config.stem is None:
-            widths = (config.in_chans, *config.conv_dims)
+            widths = (self.in_chans, *config.conv_dims)
             self._check_size(*self.img_size)
             self.stages = nn.ModuleList(
                 nn.Sequential(*_conv(before, after, config.act), *_conv(after, after, config.act), nn.MaxPool2d(2))
@@ -50,11 +52,11 @@ class CNN(Backbone, name="cnn"):
             )
         else:
             widths = (config.embed_dim,)
-            self.stem = one_grid(Stem.member(config.stem)(StemOptions(config.in_chans, config.embed_dim, config.patch_size)))
+            self.stem = one_grid(Stem.member(config.stem)(StemOptions(self.in_chans, config.embed_dim, config.patch_size)))
             self.stem.grid(*self.img_size)
         self.norm = nn.Identity()
         self.pool = Mean(widths[-1])
-        self.head = self.make_head(config.num_classes)
+        self.head = self.make_head(self.num_classes)
 
     def _check_size(self, height: int, width: int) -> None:
         halvings = len(self.config.conv_dims)

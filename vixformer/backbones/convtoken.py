@@ -10,20 +10,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.activations import activation
-from vixformer.attention.base import Grid, Shape
-from vixformer.attention.dropout import Dropout
-from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, build_attention
+from vixformer.attention.base import Shape
+from vixformer.attention.project.projection import Attention, Mixing, build_attention, projection
 from vixformer.backbones.base import BackboneConfig, Rate, Sizes
 from vixformer.backbones.staged import Staged, check_heads
-from vixformer.blocks.norms import EPS, NormName, make_norm
-from vixformer.blocks.pooling import Mean
-from vixformer.blocks.positions import Positions
+from vixformer.nn.activations import activation
+from vixformer.nn.dropout import Dropout
+from vixformer.nn.norms import EPS, NormName, make_norm
+from vixformer.nn.pooling import Mean
+from vixformer.nn.positions import Positions
+from vixformer.ops import Grid, Rotation
 from vixformer.registry import later
 
 
@@ -58,12 +59,14 @@ class ConvToken(Staged, name="convtoken"):
             if self.tokens == "one" and self.pos != "none":
                 raise ValueError(f'one token has no place: leave pos out, or use tokens="grid"; not pos="{self.pos}"')
 
+    config: Config
+
     def __init__(self, given: Config) -> None:
         super().__init__(given)
-        config: Any = self.config
+        config = self.config
         dim, head_dim = config.embed_dim, config.head_dim or config.embed_dim // config.num_heads
         self._check_size(*self.img_size)
-        widths = (config.in_chans, *config.conv_dims)
+        widths = (self.in_chans, *config.conv_dims)
         layers: list[nn.Module] = []
         for before, after in pairwise(widths):
             layers += [nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), activation(config.act)]
@@ -74,14 +77,14 @@ class ConvToken(Staged, name="convtoken"):
         self.embed = nn.Sequential(nn.Linear(widths[-1] * (places if one else 1), dim), activation(config.act), Dropout(config.drop_rate))
         self.pos = Positions.member(config.pos)(dim, head_dim, self.grid, 0)
         shape = Shape(dim, config.num_heads, head_dim, 1 if one else places, None if one else self.grid)
-        options = ProjectionOptions(config.qkv_bias, config.out_bias, config.drop_rate)
+        options = projection(config.proj, qkv_bias=config.qkv_bias, out_bias=config.out_bias, drop=config.drop_rate)
         self.blocks = nn.ModuleList(
-            PlainLayer(dim, build_attention(layer, shape, config.proj, options), config.residual == "after", config.norm, config.norm_eps)
+            PlainLayer(dim, build_attention(layer, shape, options), config.residual == "after", config.norm, config.norm_eps)
             for layer in self.layout.expand(config.depth)
         )
         self.norm = make_norm(config.norm, dim, config.norm_eps)
         self.pool = Mean(dim)
-        self.head = self.make_head(config.num_classes)
+        self.head = self.make_head(self.num_classes)
 
     @property
     def stages(self) -> list[nn.ModuleList]:

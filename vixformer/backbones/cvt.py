@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Literal
 from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.base import Grid, Shape
+from vixformer.attention.base import Shape
 from vixformer.backbones.base import Sizes
-from vixformer.backbones.staged import Staged, StagedConfig, check_heads
-from vixformer.blocks.block import make_blocks
-from vixformer.blocks.norms import make_norm
-from vixformer.blocks.pooling import Pooling, class_token, with_class_token
-from vixformer.blocks.positions import Positions
-from vixformer.blocks.stems import after_window
+from vixformer.backbones.staged import Staged, StagedConfig, check_heads, make_blocks
+from vixformer.nn.norms import make_norm
+from vixformer.nn.pooling import Pooling, class_token, with_class_token
+from vixformer.nn.positions import Positions
+from vixformer.nn.stems import after_window
+from vixformer.ops import Grid
 
 
 class CvT(Staged, name="cvt"):
@@ -67,6 +67,8 @@ class CvT(Staged, name="cvt"):
         def head_dims(self) -> list[int]:
             return [self.head_dim or dim // heads for dim, heads in zip(self.dims, self.num_heads, strict=True)]
 
+    config: Config
+
     variants: ClassVar[dict[str, dict[str, Any]]] = {
         name: dict(
             img_size=224, num_classes=1000, dims=dims, depths=depths, num_heads=heads, kernels=(7, 3, 3), strides=(4, 2, 2), kv_stride=2,
@@ -81,11 +83,11 @@ class CvT(Staged, name="cvt"):
 
     def __init__(self, given: Config) -> None:
         super().__init__(given)
-        config: Any = self.config
-        layers = self.layers(*config.depths)
+        config = self.config
+        layers = self.layers(config.drop_path_rate, *config.depths)
         pool = Pooling.member(config.pool)
         self.embeds, self.norms, self.stages = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
-        before, grid = config.in_chans, self.img_size
+        before, grid = self.in_chans, self.img_size
         last = len(config.dims) - 1
         widths = config.head_dims()
         paddings = config.paddings or [kernel // 2 for kernel in config.kernels]
@@ -109,7 +111,7 @@ class CvT(Staged, name="cvt"):
         self.cls_token = class_token(before) if pool.prefix else None
         self.norm = make_norm(config.norm, before, config.norm_eps) if config.head_norm else nn.Identity()
         self.pool = pool(before)
-        self.head = self.make_head(config.num_classes)
+        self.head = self.make_head(self.num_classes)
 
     def start(self, x: Tensor) -> tuple[Tensor, Grid]:
         x, grid = self._embed(0, x)

@@ -14,18 +14,18 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.base import Grid, Shape
-from vixformer.attention.layout import parse, print_layer
-from vixformer.attention.projection import Attention, Mixing, build_attention
+from vixformer.attention.base import Shape
+from vixformer.attention.layout import Layer, parse, print_layer
+from vixformer.attention.project.projection import Attention, Mixing, build_attention
 from vixformer.attention.softmax import Softmax
 from vixformer.backbones.base import Sizes
-from vixformer.backbones.staged import Staged, StagedConfig, one_grid
-from vixformer.blocks.block import BlockOptions, make_blocks
-from vixformer.blocks.mlp import MLP
-from vixformer.blocks.norms import NormName
-from vixformer.blocks.pooling import Mean
-from vixformer.blocks.positions import Positions
-from vixformer.blocks.stems import Stem, StemOptions
+from vixformer.backbones.staged import BlockOptions, Staged, StagedConfig, make_blocks, one_grid
+from vixformer.nn.mlp import MLP
+from vixformer.nn.norms import NormName
+from vixformer.nn.pooling import Mean
+from vixformer.nn.positions import Positions
+from vixformer.nn.stems import Stem, StemOptions
+from vixformer.ops import Grid
 
 SHRINK = 2
 
@@ -71,6 +71,8 @@ class LeViT(Staged, name="levit"):
             if self.proj != "batch" and self.value_ratio != 1:
                 raise ValueError(f'value_ratio goes with proj="batch": leave it out for proj="{self.proj}"')
 
+    config: Config
+
     variants: ClassVar[dict[str, dict[str, Any]]] = {
         name: dict(
             img_size=224, num_classes=1000, patch_size=16, stem="levit", dims=dims, depths=depths, num_heads=heads, head_dim=width,
@@ -87,12 +89,12 @@ class LeViT(Staged, name="levit"):
 
     def __init__(self, given: Config) -> None:
         super().__init__(given)
-        config: Any = self.config
-        options = StemOptions(config.in_chans, config.dims[0], config.patch_size, config.stem_norm, config.stem_act)
+        config = self.config
+        options = StemOptions(self.in_chans, config.dims[0], config.patch_size, config.stem_norm, config.stem_act)
         self.patch_embed = one_grid(Stem.member(config.stem)(options))
         self.grid = grid = self.patch_embed.grid(*self.img_size)
         self.pos = Positions.member(config.pos)(config.dims[0], config.head_dim, grid, 0)
-        layers = ((self._biased(layer), rate) for layer, rate in self.layers(*config.depths))
+        layers = ((self._biased(layer), rate) for layer, rate in self.layers(config.drop_path_rate, *config.depths))
         self.shrinks, self.stages = nn.ModuleList(), nn.ModuleList()
         before = config.dims[0]
         for i, (dim, depth, heads) in enumerate(zip(config.dims, config.depths, config.num_heads, strict=True)):
@@ -103,7 +105,7 @@ class LeViT(Staged, name="levit"):
             self.stages.append(make_blocks(islice(layers, depth), shape, self._options(dim, value_ratio=config.value_ratio)))
         self.norm = nn.Identity()
         self.pool = Mean(before)
-        self.head = self.make_head(config.num_classes)
+        self.head = self.make_head(self.num_classes)
 
     def _options(self, dim: int, **projection: Any) -> BlockOptions:
         return self.config.block_options(dim, dict(act=self.config.attn_act, **projection), mlp_norm=self.config.mlp_norm)
@@ -112,7 +114,7 @@ class LeViT(Staged, name="levit"):
         """Those of the layout; the ones between stages are `shrink`'s."""
         return [block.attn for stage in self.stages for block in stage]  # pyright: ignore
 
-    def spelled_out(self) -> Any:
+    def spelled_out(self) -> Config:
         if not self.config.attention_bias:
             return self.config
         (shrink,) = parse(self.config.shrink).expand(1)
@@ -120,24 +122,26 @@ class LeViT(Staged, name="levit"):
             self.config, attention=self.attention_expression(), shrink=print_layer(self._biased(shrink)), attention_bias=False
         )  # fmt: skip
 
-    def _biased(self, layer: Any) -> Any:
+    def _biased(self, layer: Layer) -> Layer:
         if not self.config.attention_bias:
             return layer
         if not isinstance(layer, Softmax.Config):
-            name = layer.owner.name  # pyright: ignore[reportAttributeAccessIssue]
-            raise ValueError(f"attention_bias is added to the scores of exact attention, and {name} has none: set attention_bias=false")
+            raise ValueError(
+                f"attention_bias is added to the scores of exact attention, and {layer.owner.name} has none: set attention_bias=false"
+            )
         return replace(layer, bias=True)
 
     def _shrink(self, before: int, after: int, grid: Grid) -> nn.Module:
-        config: Any = self.config
+        config = self.config
         layout = parse(config.shrink)
         if len(layout.stages) > 1:
             raise ValueError(f'shrink is one mechanism, such as softmax, for the attention between any stages, not "{config.shrink}"')
         (layer,) = layout.expand(1)
         width = config.head_dim
         shape = Shape(before, max(1, before // width), width, grid[0] * grid[1], grid, value_dim=config.shrink_ratio * width)
-        options = self._options(after, value_ratio=config.shrink_ratio, stride=SHRINK, out_dim=after)
-        attention = build_attention(self._biased(layer), shape, "batch", options.projection)
+        options = self._options(after)
+        projection = config.projection("batch", act=config.attn_act, value_ratio=config.shrink_ratio, stride=SHRINK, out_dim=after)
+        attention = build_attention(self._biased(layer), shape, projection)
         if isinstance(attention, Mixing):
             raise ValueError(f"shrink needs a mechanism with q and k, not {config.shrink}")
         return Shrink(attention, MLP(after, options.mlp_dim, options.act, options.drop, options.mlp_norm))

@@ -10,14 +10,14 @@ import torch
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.base import Grid, Shape
+from vixformer.attention.base import Shape
 from vixformer.backbones.base import Sizes
-from vixformer.backbones.staged import Staged, StagedConfig, one_grid
-from vixformer.blocks.block import make_blocks
-from vixformer.blocks.norms import make_norm
-from vixformer.blocks.pooling import ClassToken, class_token, with_class_token
-from vixformer.blocks.positions import START, Positions
-from vixformer.blocks.stems import Stem, StemOptions, after_window
+from vixformer.backbones.staged import Staged, StagedConfig, make_blocks, one_grid
+from vixformer.nn.norms import make_norm
+from vixformer.nn.pooling import ClassToken, class_token, with_class_token
+from vixformer.nn.positions import START, Positions
+from vixformer.nn.stems import Stem, StemOptions, after_window
+from vixformer.ops import Grid
 from vixformer.registry import later
 
 
@@ -44,6 +44,8 @@ class PiT(Staged, name="pit"):
             super().__post_init__()
             self.check_stages("depths", "num_heads")
 
+    config: Config
+
     variants: ClassVar[dict[str, dict[str, Any]]] = {
         f"pit-{size}": dict(
             img_size=224, num_classes=1000, patch_size=patch, patch_stride=stride, embed_dim=width * heads, head_dim=width, depths=depths,
@@ -57,15 +59,15 @@ class PiT(Staged, name="pit"):
         )
     }  # fmt: skip
 
-    def __init__(self, given: Any) -> None:
+    def __init__(self, given: Config) -> None:
         super().__init__(given)
-        config: Any = self.config
+        config = self.config
         dim = config.embed_dim
         self.patch_embed: Stem = self._make_stem()
         self.grid = grid = self.patch_embed.grid(*self.img_size)
         self.cls_token = class_token(dim)
         self.pos = Positions.member(config.pos)(dim, config.head_dim, grid, 1).spread(config.pos_std)
-        layers = self.layers(*config.depths)
+        layers = self.layers(config.drop_path_rate, *config.depths)
         self.stages, self.pools = nn.ModuleList(), nn.ModuleList()
         for i, (depth, heads) in enumerate(zip(config.depths, config.num_heads, strict=True)):
             if i:
@@ -75,11 +77,11 @@ class PiT(Staged, name="pit"):
             self.stages.append(make_blocks(islice(layers, depth), shape, config.block_options(dim)))
         self.norm = make_norm(config.norm, dim, config.norm_eps)
         self.pool = ClassToken(dim)
-        self.head = self.make_head(config.num_classes)
+        self.head = self.make_head(self.num_classes)
 
     def _make_stem(self) -> Stem:
-        config: Any = self.config
-        options = StemOptions(config.in_chans, config.embed_dim, config.patch_size)
+        config = self.config
+        options = StemOptions(self.in_chans, config.embed_dim, config.patch_size)
         if config.patch_stride in (None, config.patch_size):
             return one_grid(Stem.member(config.stem)(options))
         if config.stem != "linear":

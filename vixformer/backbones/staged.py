@@ -3,22 +3,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.activations import activation
-from vixformer.attention.base import Grid
-from vixformer.attention.projection import ProjectionOptions
+from vixformer.attention.base import Shape
+from vixformer.attention.layout import Layer
+from vixformer.attention.project.projection import Attention, build_attention, projection
 from vixformer.backbones.base import Backbone, BackboneConfig, Rate
-from vixformer.blocks.block import BlockOptions
-from vixformer.blocks.norms import EPS, NormName
-from vixformer.blocks.positions import Positions
-from vixformer.blocks.stems import Stem
+from vixformer.nn.activations import activation
+from vixformer.nn.block import Block, NormPlace
+from vixformer.nn.mlp import MLP
+from vixformer.nn.norms import EPS, NormName
+from vixformer.nn.positions import Positions
+from vixformer.nn.stems import Stem
+from vixformer.ops import Grid
 from vixformer.registry import later
+
+
+@dataclass(frozen=True)
+class BlockOptions:
+    projection: Attention.Config
+    mlp_dim: int
+    act: str
+    drop: float
+    norm: NormName
+    norm_eps: float
+    norm_place: NormPlace = "pre"
+    mlp_norm: bool = False
+
+
+def make_blocks(layers: Iterable[tuple[Layer, float]], shape: Shape, options: BlockOptions) -> nn.ModuleList:
+    """One block for each attention of a layout and its rate of stochastic depth."""
+    return nn.ModuleList(
+        Block(
+            shape.dim,
+            build_attention(layer, shape, options.projection),
+            MLP(shape.dim, options.mlp_dim, options.act, options.drop, options.mlp_norm),
+            rate,
+            options.norm_place,
+            options.norm,
+            options.norm_eps,
+        )
+        for layer, rate in layers
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,18 +80,23 @@ class StagedConfig(BackboneConfig):
             if (count := len(getattr(self, name))) != stages:
                 raise ValueError(f"{first} has {stages} stages and {name} {count}: give each one number a stage")
 
-    def block_options(self, dim: int, projection: dict[str, Any] | None = None, **more: Any) -> BlockOptions:
-        """For tokens of this width."""
+    def projection(self, word: str, **special: Any) -> Attention.Config:
         drop = self.drop_rate if self.proj_drop_rate is None else self.proj_drop_rate
+        return projection(word, qkv_bias=self.qkv_bias, out_bias=self.out_bias, drop=drop, **special)
+
+    def block_options(
+        self, dim: int, special: Mapping[str, Any] = MappingProxyType({}), norm_place: NormPlace = "pre", mlp_norm: bool = False
+    ) -> BlockOptions:
+        """For tokens of this width; `special` are options of one projection alone."""
         return BlockOptions(
+            projection=self.projection(self.proj, **special),
             mlp_dim=self.mlp_dim or max(1, round(self.mlp_ratio * dim)),
             act=self.act,
             drop=self.drop_rate,
             norm=self.norm,
             norm_eps=self.norm_eps,
-            proj=self.proj,
-            projection=ProjectionOptions(self.qkv_bias, self.out_bias, drop, **projection or {}),
-            **more,
+            norm_place=norm_place,
+            mlp_norm=mlp_norm,
         )
 
 
@@ -85,11 +122,11 @@ class Staged(Backbone):
     """How often the grid is listed, see `Stem`."""
     stages: Sequence[nn.ModuleList] | nn.ModuleList
 
-    def layers(self, *depths: int) -> Iterator[tuple[Any, float]]:
-        """The attention of every block of stages of these depths, and its rate of stochastic depth, which grows linearly."""
+    def layers(self, drop_path_rate: float, *depths: int) -> Iterator[tuple[Layer, float]]:
+        """The attention of every block of stages of these depths, and its rate of stochastic depth, which grows linearly to this one."""
         layers = self.layout.expand(*depths)
         last = max(1, len(layers) - 1)
-        return zip(layers, [self.config.drop_path_rate * i / last for i in range(len(layers))], strict=True)
+        return zip(layers, [drop_path_rate * i / last for i in range(len(layers))], strict=True)
 
     def start(self, x: Tensor) -> tuple[Tensor, Grid]:
         """Images -> tokens with their positions, and the grid they lie on."""

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from vixformer.attention.base import Grid, Shape
-from vixformer.attention.dropout import Dropout
+from vixformer.attention.base import Shape
 from vixformer.backbones.base import Rate
-from vixformer.backbones.staged import Staged, StagedConfig, check_heads
-from vixformer.blocks.block import NormPlace, make_blocks
-from vixformer.blocks.heads import make_head
-from vixformer.blocks.norms import make_norm
-from vixformer.blocks.pooling import Pooling, class_token, with_class_token
-from vixformer.blocks.positions import START, Positions
-from vixformer.blocks.stems import Stem
+from vixformer.backbones.staged import Staged, StagedConfig, check_heads, make_blocks
+from vixformer.nn.block import NormPlace
+from vixformer.nn.dropout import Dropout
+from vixformer.nn.heads import make_head
+from vixformer.nn.norms import make_norm
+from vixformer.nn.pooling import Pooling, class_token, with_class_token
+from vixformer.nn.positions import START, Positions
+from vixformer.nn.stems import Stem
+from vixformer.ops import Grid
 from vixformer.registry import later
 
 
@@ -48,9 +49,11 @@ class TransformerConfig(StagedConfig):
 
 
 class Transformer(Staged):
-    def __init__(self, given: Any) -> None:
+    config: TransformerConfig
+
+    def __init__(self, given: TransformerConfig) -> None:
         super().__init__(given)
-        config: Any = self.config  # with what was left out
+        config = self.config
         dim = config.embed_dim
         head_dim = config.head_dim or dim // config.num_heads
         self.patch_embed: Stem = self.make_stem()
@@ -63,12 +66,13 @@ class Transformer(Staged):
         self.pos = Positions.member(config.pos)(dim, head_dim, self.grid, pool.prefix).spread(config.pos_std)
         self.pos_drop = Dropout(config.pos_drop_rate)
         shape = Shape(dim, config.num_heads, head_dim, self.num_tokens, self.grid if self.repeats == 1 else None)
-        self.blocks = make_blocks(self.layers(config.depth), shape, config.block_options(dim, norm_place=config.norm_place))
+        layers = self.layers(config.drop_path_rate, config.depth)
+        self.blocks = make_blocks(layers, shape, config.block_options(dim, norm_place=config.norm_place))
         normed = config.norm_place != "post" if config.head_norm is None else config.head_norm
         self.norm = make_norm(config.norm, dim, config.norm_eps) if normed else nn.Identity()
         self.pool = pool(dim, self.num_tokens)
         self.pool_drop = Dropout(config.pool_drop_rate)
-        self.head = self.make_head(config.num_classes)
+        self.head = self.make_head(self.num_classes)
 
     @property
     def stages(self) -> list[nn.ModuleList]:
@@ -90,5 +94,5 @@ class Transformer(Staged):
 
     def forward_maps(self, x: Tensor) -> list[Tensor]:
         if self.repeats > 1:
-            raise ValueError(f'stem="{self.config.stem}" puts several tokens on each place, so there is no map: use another stem')
+            raise ValueError(f'stem="{self.patch_embed.name}" puts several tokens on each place, so there is no map: use another stem')
         return super().forward_maps(x)

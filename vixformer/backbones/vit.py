@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from pydantic import PositiveInt
 
-from vixformer.attention.activations import activation
 from vixformer.backbones.transformer import Transformer, TransformerConfig
-from vixformer.blocks.stems import Stem, StemOptions
+from vixformer.nn.activations import activation
+from vixformer.nn.stems import Stem, StemOptions
 
 
 class ViT(Transformer, name="vit"):
@@ -28,6 +28,8 @@ class ViT(Transformer, name="vit"):
             if self.stem_act is not None:
                 activation(self.stem_act)
 
+    config: Config
+
     variants: ClassVar[dict[str, dict[str, Any]]] = {
         f"vit-{size}": dict(img_size=224, num_classes=1000, patch_size=16, embed_dim=64 * heads, depth=12, num_heads=heads, mlp_ratio=4.0)
         for size, heads in (("tiny", 3), ("small", 6), ("base", 12))
@@ -35,5 +37,5 @@ class ViT(Transformer, name="vit"):
 
     def make_stem(self) -> Stem:
         config = self.config
-        options = StemOptions(config.in_chans, config.embed_dim, config.patch_size, config.stem_norm, config.stem_act)
+        options = StemOptions(self.in_chans, config.embed_dim, config.patch_size, config.stem_norm, config.stem_act)
         return Stem.member(config.stem)(options)

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from vixformer.attention.layout import print_layers
-from vixformer.backbones.base import Backbone, mechanism_of
+from vixformer.attention.project.projection import mechanism_of
+from vixformer.backbones.base import Backbone
 from vixformer.conversion.distill import distill, fitted_before, images_of_step, seconds_of
 from vixformer.conversion.swap import configurations, differing, expanded, fitted_on, swap
 from vixformer.data.loader import Loader

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import NotRequired, TypedDict
 
-from vixformer.backbones.base import Backbone, mechanism_of
+from vixformer.attention.project.projection import mechanism_of
+from vixformer.backbones.base import Backbone
 from vixformer.conversion.swap import configurations, differing
 from vixformer.data.loader import Loader
 from vixformer.registry import fitted

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vixformer.backbones.base import Backbone, mechanism_of
+from vixformer.attention.project.projection import mechanism_of
+from vixformer.backbones.base import Backbone
 from vixformer.conversion.swap import config_with
 
 

@@ -14,9 +14,10 @@ from vixformer import ops
 from vixformer.attention.base import Mechanism, Mixer
 from vixformer.attention.layout import parse, print_layer, print_layers
 from vixformer.attention.performer import Performer
-from vixformer.attention.projection import Attention, Mixing, OneKeyValueHead
+from vixformer.attention.project.one_kv import OneKeyValueHead
+from vixformer.attention.project.projection import Attention, Mixing, mechanism_of
 from vixformer.attention.softmax import Softmax
-from vixformer.backbones.base import Backbone, mechanism_of
+from vixformer.backbones.base import Backbone
 from vixformer.conversion.fit import Task, fit
 from vixformer.data.loader import Loader
 from vixformer.registry import checked

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from vixformer.attention.base import Core, Mixer, Shape
 from vixformer.attention.layout import parse
-from vixformer.attention.projection import full_precision
+from vixformer.attention.project.projection import full_precision
 from vixformer.models import create_model, list_models
 
 PREFIX = "vixformer_"

@@ -121,7 +121,7 @@ def _counts(data: Data) -> Mapping[str, int]:
 def forward_macs(recipe: Recipe) -> int:
     with torch.device("meta"):
         model: Any = recipe.build(_example(recipe.data))
-    return multiply_adds(model, torch.empty(1, model.config.in_chans, *model.img_size, device="meta"))
+    return multiply_adds(model, torch.empty(1, model.in_chans, *model.img_size, device="meta"))
 
 
 def _example(data: Data) -> Images:
@@ -138,7 +138,7 @@ def _speed(recipe: Recipe, tell: Callable[[str], None]) -> tuple[float, float]:
     tell(f"timing steps on {recipe.data.name}")
     model: Any = recipe.build(_example(recipe.data))
     batch = max(1, min(32, PROBED // forward_macs(recipe)))
-    images, labels = torch.randn(batch, model.config.in_chans, *model.img_size), torch.zeros(batch, dtype=torch.int64)
+    images, labels = torch.randn(batch, model.in_chans, *model.img_size), torch.zeros(batch, dtype=torch.int64)
     optimizer, passes, updates = make_optimizer(model, recipe.train), [], []
     for _ in range(2):
         began = time.perf_counter()

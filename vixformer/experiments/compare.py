@@ -256,7 +256,7 @@ def _label(name: str, recipe: Recipe, seeds: int) -> str:
 
 def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple[list[Row], Watched]:
     models: dict[str, Any] = {name: from_pretrained(paths[0] / BEST) for name, paths in folders.items()}
-    images = {name: torch.randn(TIMED_BATCH, m.config.in_chans, *m.img_size) for name, m in models.items()}
+    images = {name: torch.randn(TIMED_BATCH, m.in_chans, *m.img_size) for name, m in models.items()}
     calls = {name: lambda m=m, x=images[name]: m(x) for name, m in models.items()}
     with torch.inference_mode(), watched() as timing:
         taken = rounds(calls, 0.5 * len(models), LEAST_ROUNDS, most=MOST_ROUNDS)

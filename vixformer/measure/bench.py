@@ -151,7 +151,7 @@ def bench_models(models: Sequence[str], attentions: Sequence[str], options: dict
         for a in attentions:
             given = {"name": name, "attention": a, **options}
             model = create_model(**given)
-            images = torch.randn(batch, model.config.in_chans, *model.img_size)
+            images = torch.randn(batch, model.in_chans, *model.img_size)
             cases.append(_Case(name, a, model, images, most_tokens(model), Job(given, batch, sizes.dtype)))
     return _measured(cases, sizes)
 

@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from vixformer import ops
 from vixformer.attention.base import Mechanism
 from vixformer.attention.layout import print_layer
-from vixformer.attention.projection import Attention
+from vixformer.attention.project.projection import Attention
 from vixformer.backbones.base import Backbone
 
 
@@ -179,4 +179,4 @@ def most_tokens(model: Backbone) -> int:
 
 def one_image(model: Backbone) -> Tensor:
     like = next(model.parameters())
-    return torch.randn(1, model.config.in_chans, *model.img_size, device=like.device, dtype=like.dtype)
+    return torch.randn(1, model.in_chans, *model.img_size, device=like.device, dtype=like.dtype)

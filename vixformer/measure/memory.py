@@ -134,7 +134,7 @@ def _built(options: dict[str, Any], batch: int) -> tuple[Any, torch.Tensor]:
     if "name" not in options:
         return Layer(**options), torch.randn(batch, options["num_tokens"], options["dim"])
     model: Any = create_model(**options)
-    return model, torch.randn(batch, model.config.in_chans, *model.img_size)
+    return model, torch.randn(batch, model.in_chans, *model.img_size)
 
 
 def _baseline(device: str) -> int:

@@ -3,7 +3,7 @@
 from vixformer.ops.checkpoint import recompute
 from vixformer.ops.choice import eager, portable, prepare, room
 from vixformer.ops.compiled import compiled
-from vixformer.ops.convolution import add_convolution, add_convolution_slow
+from vixformer.ops.convolution import Grid, add_convolution, add_convolution_slow
 from vixformer.ops.fourier import fourier_mix, fourier_mix_slow
 from vixformer.ops.fused import linear_attention, linear_attention_slow
 from vixformer.ops.linear import feature_attention, linear_attention_macs, linear_weights
@@ -16,10 +16,11 @@ from vixformer.ops.softmax import softmax_attention, softmax_attention_slow, sof
 from vixformer.ops.window import window_attention, window_attention_macs, window_weights
 
 __all__ = [
-    "ExpMap", "FeatureMap", "NetworkMap", "ReluMap", "Rotation", "add_convolution", "add_convolution_slow", "check_rotation", "compiled",
-    "eager", "feature_attention", "fourier_mix", "fourier_mix_slow", "linear_attention", "linear_attention_macs", "linear_attention_slow",
-    "linear_weights", "linformer_attention", "linformer_attention_slow", "linformer_weights", "nystrom_attention",
-    "nystrom_attention_slow", "nystrom_weights", "orthogonal_rows", "portable", "prepare", "recompute", "room", "rotate",
-    "softmax_attention", "softmax_attention_slow", "softmax_features", "softmax_weights", "split_heads", "stable_exp", "wide", "widest",
+    "ExpMap", "FeatureMap", "Grid", "NetworkMap", "ReluMap", "Rotation", "add_convolution", "add_convolution_slow",
+    "check_rotation", "compiled", "eager", "feature_attention", "fourier_mix", "fourier_mix_slow",
+    "linear_attention", "linear_attention_macs", "linear_attention_slow", "linear_weights", "linformer_attention",
+    "linformer_attention_slow", "linformer_weights", "nystrom_attention", "nystrom_attention_slow",
+    "nystrom_weights", "orthogonal_rows", "portable", "prepare", "recompute", "room", "rotate", "softmax_attention",
+    "softmax_attention_slow", "softmax_features", "softmax_weights", "split_heads", "stable_exp", "wide", "widest",
     "window_attention", "window_attention_macs", "window_weights",
 ]  # fmt: skip

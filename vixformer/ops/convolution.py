@@ -12,8 +12,11 @@ from vixformer.ops import native
 from vixformer.ops.choice import FLOATS, kernel_takes
 from vixformer.ops.operation import Operation
 
+Grid = tuple[int, int]
+"""Height and width of the places that the last tokens of an image lie on."""
 
-def add_convolution(out: Tensor, v: Tensor, filters: Tensor, bias: Tensor | None, grid: tuple[int, int]) -> Tensor:
+
+def add_convolution(out: Tensor, v: Tensor, filters: Tensor, bias: Tensor | None, grid: Grid) -> Tensor:
     """out (B, H, N, K) + the convolution of v, with `filters` (H K, 1, side, side), an odd side. Tokens in front of the grid stay."""
     _check(out, v, filters, grid)
     fits = bias is None and v.shape[-1] % native.LANES == 0
@@ -27,7 +30,7 @@ def add_convolution(out: Tensor, v: Tensor, filters: Tensor, bias: Tensor | None
     return out + F.pad(local, (0, 0, prefix, 0))
 
 
-def add_convolution_slow(out: Tensor, v: Tensor, filters: Tensor, bias: Tensor | None, grid: tuple[int, int]) -> Tensor:
+def add_convolution_slow(out: Tensor, v: Tensor, filters: Tensor, bias: Tensor | None, grid: Grid) -> Tensor:
     """The same, a neighbor at a time."""
     (height, width), side, out = grid, filters.shape[-1], out.clone()
     padded = F.pad(v[:, :, -height * width :].unflatten(2, grid), (0, 0, *[side // 2] * 4))
@@ -41,7 +44,7 @@ def add_convolution_slow(out: Tensor, v: Tensor, filters: Tensor, bias: Tensor |
     return out
 
 
-def _check(out: Tensor, v: Tensor, filters: Tensor, grid: tuple[int, int]) -> None:
+def _check(out: Tensor, v: Tensor, filters: Tensor, grid: Grid) -> None:
     channels, side = v.shape[1] * v.shape[-1], filters.shape[-1]
     if out.shape != v.shape or filters.shape != (channels, 1, side, side) or side % 2 == 0:
         raise ValueError(

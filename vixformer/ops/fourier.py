@@ -11,11 +11,12 @@ from torch import Tensor
 
 from vixformer.ops import native
 from vixformer.ops.choice import eager, kernel_takes
+from vixformer.ops.convolution import Grid
 from vixformer.ops.operation import Operation
 from vixformer.ops.precision import wide
 
 
-def fourier_mix(x: Tensor, grid: tuple[int, int] | None = None) -> Tensor:
+def fourier_mix(x: Tensor, grid: Grid | None = None) -> Tensor:
     """Real part of the discrete Fourier transform of real x (B, N, D) over tokens and channels; with a grid, over rows and columns too.
 
     The transform of a real signal is half redundant: transform channels to D/2 + 1 frequencies, tokens in full, and read the other half
@@ -83,7 +84,7 @@ def _unfold(half: Tensor, d: int) -> Tensor:
     return torch.cat([half, mirrored], -1)
 
 
-def fourier_mix_slow(x: Tensor, grid: tuple[int, int] | None = None) -> Tensor:
+def fourier_mix_slow(x: Tensor, grid: Grid | None = None) -> Tensor:
     """Re(F_N x F_D), with a grid Re(F_h F_w x F_D), as the matrices written out, one axis after the other."""
     out = x.to(torch.complex128).unflatten(1, grid or (x.shape[1],))
     for axis in range(1, out.dim()):

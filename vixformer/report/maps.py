@@ -12,8 +12,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from vixformer.attention.projection import Attention
-from vixformer.backbones.base import mechanism_of
+from vixformer.attention.project.projection import Attention, mechanism_of
 
 MOST_TOKENS = 1100
 """A map has the square of this many numbers, for every head of every layer."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from PIL import Image
 from torch import Tensor
 
 from vixformer import hub
-from vixformer.backbones.base import BEST, CONFIG_FILE, from_pretrained
+from vixformer.backbones.base import BEST, CONFIG_FILE, Backbone, from_pretrained
 from vixformer.data.preprocess import Preprocessing
 
 
@@ -24,7 +23,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Predictor:
-    model: Any
+    model: Backbone
     preprocessing: Preprocessing
 
     @staticmethod
@@ -32,12 +31,12 @@ class Predictor:
         """Of a run, its best epoch; of a folder that `save_pretrained` and `Preprocessing.save` wrote; or of the hub, "owner/name"."""
         folder = model_folder(folder)
         model, preprocessing = from_pretrained(folder), Preprocessing.load(folder)
-        outputs, classes = model.config.num_classes, len(preprocessing.classes)
+        outputs, classes = model.num_classes, len(preprocessing.classes)
         if outputs < classes:
             raise ValueError(
                 f"the model in {folder} has {outputs} outputs and its preprocessing.json names {classes} classes: copy both again"
             )
-        wanted, made = (model.config.in_chans, *model.img_size), (preprocessing.channels, *preprocessing.size)
+        wanted, made = (model.in_chans, *model.img_size), (preprocessing.channels, *preprocessing.size)
         if wanted != made:
             raise ValueError(
                 f"the model in {folder} expects images of shape {wanted} and its preprocessing.json makes {made}: copy both again"

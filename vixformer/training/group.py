@@ -19,8 +19,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from vixformer.blocks.block import Block
 from vixformer.measure.accuracy import Scores
+from vixformer.nn.block import Block
 
 
 class Group:

@@ -11,7 +11,7 @@ from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 
 from vixformer import ops
-from vixformer.registry import Configured
+from vixformer.registry import Configured, Settings
 
 
 class Kernel(nn.Module, Configured, family="kernel"):
@@ -26,17 +26,19 @@ class Kernel(nn.Module, Configured, family="kernel"):
     uses_norm: ClassVar[bool] = False
     estimates_softmax: ClassVar[bool] = False
     """Whether products of its features are, on average, those of exact attention. Not inherited."""
-    form: ClassVar[type[ops.ReluMap] | type[ops.ExpMap] | None] = None
-    """The description of its features that operations know, if there is one. Not inherited, because a subclass has another formula."""
     one_each: ClassVar[bool] = False
     """Whether each feature is made of one direction alone, so that single features can be dropped. Not inherited."""
     floor: float | None = None
     """The least size of the normaliser, for features that may be negative."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Settings):
+        owner: ClassVar[type[Kernel]]
+
         def check(self, performer: Any) -> None:
             """Refuse options of the mechanism that this kernel cannot honour."""
+
+    config: Config
 
     def __init__(self, config: Any, head_dim: int, features: int, causal: bool) -> None:
         super().__init__()
@@ -47,12 +49,8 @@ class Kernel(nn.Module, Configured, family="kernel"):
         raise NotImplementedError
 
     def feature_map(self, directions: Tensor | None, scale: float) -> ops.FeatureMap | None:
-        """The description, with directions (M, K); None where there is none."""
-        form = vars(type(self)).get("form")
-        if form is None:
-            return None
-        weight = {"weight": getattr(self, "norm_weight", 0.0) * scale**2} if form is ops.ExpMap else {}
-        return form(directions=directions, scale=scale, eps=self.config.eps, **weight)
+        """The description of its features that operations know, with directions (M, K); None where there is none."""
+        return None
 
     def macs(self) -> int:
         """Multiply-adds a token and head, beyond the random projection."""
@@ -72,6 +70,18 @@ class PositiveKernel(Kernel):
             if performer.causal and self.eps not in (0, default):
                 raise ValueError("under causal=true this kernel has no eps: leave it out")
 
+    form: ClassVar[type[ops.ReluMap] | type[ops.ExpMap] | None] = None
+    """The formula of its features, if operations know it. Not inherited, because a subclass has another formula."""
+    norm_weight: float = 0.0
+    """What |x|^2 is multiplied by."""
+    config: Config
+
+    def feature_map(self, directions: Tensor | None, scale: float) -> ops.FeatureMap | None:
+        form, eps = vars(type(self)).get("form"), self.config.eps
+        if form is ops.ExpMap:
+            return ops.ExpMap(directions=directions, scale=scale, eps=eps, weight=self.norm_weight * scale**2)
+        return None if form is None else form(directions=directions, scale=scale, eps=eps)
+
 
 class RawKernel(PositiveKernel):
     """A kernel whose function may be negative: it is made positive, or with `raw=true` used as it is.
@@ -82,6 +92,8 @@ class RawKernel(PositiveKernel):
     @dataclass(frozen=True, kw_only=True)
     class Config(PositiveKernel.Config):
         raw: bool = False
+
+    config: Config
 
     def __init__(self, config: Any, head_dim: int, features: int, causal: bool) -> None:
         super().__init__(config, head_dim, features, causal)

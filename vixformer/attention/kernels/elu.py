@@ -18,6 +18,8 @@ class ELU(RawKernel, name="elu"):
     class Config(RawKernel.Config):
         alpha: PositiveFloat = 1.0
 
+    config: Config
+
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         shift = 0.0 if self.config.raw else self.config.alpha
         return F.elu(u, self.config.alpha) + (shift + self.config.eps)

@@ -38,6 +38,8 @@ class Exp(PositiveKernel, name="exp"):
             if self.clamp == "dynamic" and performer.causal:
                 raise ValueError("clamp=dynamic looks at all the tokens of an image, so it does not go with causal=true")
 
+    config: Config
+
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         clamp, eps = self.config.clamp, self.config.eps
         if clamp is None:

@@ -18,8 +18,7 @@ class SoftmaxKernel(PositiveKernel, name="softmax"):
     estimates_softmax = True
     projects = "always"
     uses_norm = True
-    norm_weight: float = 0.5
-    """What |x|^2 is multiplied by."""
+    norm_weight = 0.5
 
     @dataclass(frozen=True, kw_only=True)
     class Config(PositiveKernel.Config):
@@ -27,6 +26,8 @@ class SoftmaxKernel(PositiveKernel, name="softmax"):
 
         def check(self, performer: Any) -> None:
             self.refuse_eps(performer)
+
+    config: Config
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         assert square is not None

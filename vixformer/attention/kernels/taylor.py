@@ -21,6 +21,8 @@ class Taylor(Kernel, name="taylor"):
             if performer.features not in ("auto", None):
                 raise ValueError("kernel=taylor has as many features as the head width makes: leave features out")
 
+    config: Config
+
     def __init__(self, config: Any, head_dim: int, features: int, causal: bool) -> None:
         super().__init__(config, head_dim, features, causal)
         self.width = 1 + head_dim + head_dim * (head_dim + 1) // 2

@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Self
 
-from vixformer.attention.base import Grid
-from vixformer.ops import Rotation
+from vixformer.ops import Grid, Rotation
 from vixformer.registry import Named
 
 START = 0.5

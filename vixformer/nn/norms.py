@@ -33,6 +33,17 @@ class TokenBatchNorm(nn.BatchNorm1d):
         return super().forward(input.transpose(1, 2)).transpose(1, 2)
 
 
+class LinearNorm(nn.Module):
+    """A linear layer and batch norm over all tokens of all images."""
+
+    def __init__(self, before: int, after: int, bias: bool = False) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(before, after, bias=bias), nn.BatchNorm1d(after)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.linear(x).flatten(0, 1)).unflatten(0, x.shape[:2])
+
+
 NORMS: dict[str, Callable[[int, float], nn.Module]] = {
     "layer": lambda dim, eps: nn.LayerNorm(dim, eps=eps),
     "channel": ChannelNorm,

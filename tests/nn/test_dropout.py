@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from vixformer.attention.dropout import Dropout
 from vixformer.measure.cost import bytes_kept
+from vixformer.nn.dropout import Dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.15, 0.5, 0.9])

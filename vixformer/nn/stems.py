@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vixformer.attention.activations import activation
-from vixformer.attention.base import Grid
+from vixformer.nn.activations import activation
+from vixformer.ops import Grid
 from vixformer.registry import Named
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from pydantic import PositiveFloat
 from torch import nn
 
 from vixformer.expressions import options_of, parsed
-from vixformer.registry import Configured, checked
+from vixformer.registry import Configured, Settings, checked
 
 
 class Activation(Configured, family="activation"):
@@ -18,8 +19,8 @@ class Activation(Configured, family="activation"):
     module: type[nn.Module]
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
-        pass
+    class Config(Settings):
+        owner: ClassVar[type[Activation]]
 
 
 class GELU(Activation, name="gelu"):

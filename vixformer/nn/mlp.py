@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from vixformer.attention.activations import activation
-from vixformer.attention.dropout import Dropout
-from vixformer.attention.projection import LinearNorm
+from vixformer.nn.activations import activation
+from vixformer.nn.dropout import Dropout
+from vixformer.nn.norms import LinearNorm
 from vixformer.ops import eager
 
 LARGE = 2**16

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
-from vixformer.attention.activations import activation
-from vixformer.attention.dropout import Dropout
+from vixformer.nn.activations import activation
+from vixformer.nn.dropout import Dropout
 
 MLP_WIDTHS = (2048, 1024)  # "Testing linear-attention Transformers"
 

@@ -1,18 +1,14 @@
-"""A transformer block: tokens attend, then each passes an MLP, with residuals around both."""
+"""A transformer block: tokens attend by the module that it is given, then each passes an MLP, with residuals around both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from vixformer.attention.base import Grid, Shape
-from vixformer.attention.projection import Attention, Mixing, ProjectionOptions, Rotation, build_attention
-from vixformer.blocks.mlp import MLP
-from vixformer.blocks.norms import EPS, NormName, make_norm
+from vixformer.nn.norms import EPS, NormName, make_norm
+from vixformer.ops import Grid, Rotation
 
 NormPlace = Literal["pre", "post", "between"]
 
@@ -40,7 +36,7 @@ class Block(nn.Module):
     def __init__(
         self,
         dim: int,
-        attn: Attention | Mixing,
+        attn: nn.Module,
         mlp: nn.Module,
         drop_path: float = 0.0,
         norm_place: NormPlace = "pre",
@@ -62,32 +58,3 @@ class Block(nn.Module):
             return x + self.drop_path(self.mlp(self.norm2(x)))
         x = self.norm2(x)
         return x + self.drop_path(self.mlp(x))
-
-
-@dataclass(frozen=True)
-class BlockOptions:
-    mlp_dim: int
-    act: str = "gelu"
-    drop: float = 0.0
-    mlp_norm: bool = False
-    norm_place: NormPlace = "pre"
-    norm: NormName = "layer"
-    norm_eps: float = EPS
-    proj: str = "linear"
-    projection: ProjectionOptions = field(default_factory=ProjectionOptions)
-
-
-def make_blocks(layers: Iterable[tuple[Any, float]], shape: Shape, options: BlockOptions) -> nn.ModuleList:
-    """One block for each attention of a layout and its rate of stochastic depth."""
-    return nn.ModuleList(
-        Block(
-            shape.dim,
-            build_attention(layer, shape, options.proj, options.projection),
-            MLP(shape.dim, options.mlp_dim, options.act, options.drop, options.mlp_norm),
-            rate,
-            options.norm_place,
-            options.norm,
-            options.norm_eps,
-        )
-        for layer, rate in layers
-    )

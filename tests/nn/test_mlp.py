@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from vixformer.attention.activations import Activation
-from vixformer.blocks import mlp
-from vixformer.blocks.mlp import MLP
 from vixformer.measure.cost import bytes_kept
+from vixformer.nn import mlp
+from vixformer.nn.activations import Activation
+from vixformer.nn.mlp import MLP
 
 X = torch.randn(2, 33, 16, generator=torch.Generator().manual_seed(0))
 

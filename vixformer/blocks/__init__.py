@@ -1,1 +1,0 @@
-"""Parts that backbones are put together from."""
