@@ -61,8 +61,7 @@ def _conclusion(protocol: str, groups: Sequence[Group], answers: Sequence[Answer
     elif equal:
         headline = f"{name} is as accurate as {base}: any difference is below {margin:g} points."
     elif undecided:
-        ahead = f"{name} is {size} ahead of {base}" if found.mean > 0 else f"{name} comes closest to {base}, {size} behind"
-        headline = f"Not decided yet: {ahead}."
+        headline = f"Not decided yet: {name} is {size} {'ahead of' if found.mean > 0 else 'behind'} {base}."
     else:
         headline = f"{base[0].upper()}{base[1:]} is the most accurate. {name} comes closest, {size} behind."
     others = [(better, f"more accurate than {base}"), (equal, "as accurate"), (undecided, "open"), (worse, "less accurate")]
@@ -72,7 +71,7 @@ def _conclusion(protocol: str, groups: Sequence[Group], answers: Sequence[Answer
         "Test accuracy": _accuracy(group) + ("" if exact is None else f"; {base} {_accuracy(exact)}"),
         "Difference": f"{found} points, 95 % interval, {METHODS[found.method]}",
         "Verdict": _verdict(answer, len(answers), margin),
-        f"Cost against {base}": ", ".join(answer.question.costs),
+        f"Cost against {base}": _costs(answer) if exact is not None else "",
         "The other models": _others(others, answer),
         "Rests on": _rests_on(protocol, group, exact, groups),
         "What would change it": change,
@@ -94,6 +93,11 @@ def _verdict(answer: Answer, family: int, margin: float) -> str:
     else:
         told = f"the runs show neither a difference nor that it is smaller than the margin of {margin:g} points"
     return f"{verdict}: {told}" + (f"; corrected for {family} comparisons (Holm)" if family > 1 else "")
+
+
+def _costs(answer: Answer) -> str:
+    told = answer.question.costs
+    return ", ".join(told if any(cost.endswith("time") for cost in told) else (*told, "no clear difference in time"))
 
 
 def _sorted(beside: Sequence[Answer]) -> tuple[list[Answer], list[Answer], list[Answer], list[Answer]]:
