@@ -68,7 +68,7 @@ def sentences(found: dict[str, list[Answer]]) -> dict[str, list[str]]:
         beside = [answer for answer in some if answer.question.model is not None]
         lines = [str(answer) for answer in some if answer not in beside[MOST_PAIRS:]]
         rest = len(beside) - MOST_PAIRS
-        told[protocol] = [*lines, *([f"{rest} more stand beside exact attention in the table."] if rest > 0 else [])]
+        told[protocol] = [*lines, *([f"The table compares {rest} more with exact attention."] if rest > 0 else [])]
     return told
 
 

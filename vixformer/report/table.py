@@ -1,4 +1,4 @@
-"""The table of a report: a row a group of runs, costs beside those of exact attention under the same protocol."""
+"""The table of a report: one row per group of runs, costs beside those of exact attention under the same protocol."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def columns(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | N
         Column("model", "recipe", lambda g: g.name),
         Column("data", "data set", lambda g: g.data, main=len({g.data for g in groups}) > 1),
         Column("attention", "layout", lambda g: g.attention),
-        Column("runs", "seeds, and folds where there are any", lambda g: len(g.runs)),
+        Column("runs", "one per seed and fold", lambda g: len(g.runs)),
         Column("top-1 %", "of the test images, at the epoch that validation chose", _mean("test_top1"), _fixed(2), _sd("test_top1")),
         Column(
             "best test %",
@@ -140,7 +140,9 @@ def columns(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | N
             "last test %", "of the last epoch (train.track_test)", _mean("test_last_top1"), _fixed(2), _sd("test_last_top1"), main=False
         ),
         Column("train %", "training top-1 of the last epoch", _last_train, _fixed(2), main=False),
-        Column("epochs", "trained, fewer than planned where patience ended", _mean("epochs"), _fixed(0), _sd("epochs"), main=False),
+        Column(
+            "epochs", "trained; fewer than planned if early stopping ended the run", _mean("epochs"), _fixed(0), _sd("epochs"), main=False
+        ),
         Column("top-5 %", "of the test images", _top5, _fixed(2), lambda g: None if _top5(g) is None else _sd("test_top5")(g), main=False),
         Column(
             "difference",
@@ -151,10 +153,10 @@ def columns(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | N
         ),
         Column("verdict", "on that difference: shown, ruled out or open", verdict),
         Column("parameters", "all of them", lambda g: g.first["parameters"], _fixed(0)),
-        Column("train s", "all epochs and teaching, without evaluation", _mean("train_seconds"), _fixed(0), _sd("train_seconds")),
+        Column("train s", "all epochs and distillation, without evaluation", _mean("train_seconds"), _fixed(0), _sd("train_seconds")),
         Column("inference ms", "64 images, the minimum of all calls, all models in turn", lambda g: together[g.name], _fixed(1))
         if together
-        else Column("inference ms", "a batch, least of the calls of a run", _mean("inference_ms_min"), _fixed(1), _sd("inference_ms_min")),
+        else Column("inference ms", "of a batch, the fastest call of a run", _mean("inference_ms_min"), _fixed(1), _sd("inference_ms_min")),
         Column("memory MiB", "peak of a training step", _mean("peak_train_mb"), _fixed(0), _sd("peak_train_mb")),
         Column("x train", f"train s, {TO_EXACT} over epochs", middle(training, "train_seconds"), _fixed(2), interval=training, main=False),
         Column(
@@ -165,7 +167,7 @@ def columns(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | N
             interval=inference,
             main=False,
         ),
-        Column("x memory", "memory, to exact attention", relative("peak_train_mb"), _fixed(2), main=False),
+        Column("x memory", "memory relative to exact attention", relative("peak_train_mb"), _fixed(2), main=False),
     ]
     return [column for column in every if any(column.value(group) is not None for group in groups)]
 

@@ -23,6 +23,8 @@ LEAST_RATIO = 1.6
 MANY = (10, 12, 14, 16, 18, 20, 25, 30, 35, 40, 45, 50, 60, 70, 80, 90)
 STEPS = (range(10, 100), MANY, range(10, 100, 10), (10, 20, 30, 50, 70), (10, 20, 50), (10,))
 """Of an axis of costs, from fine to coarse."""
+FEW = 12
+"""Of more models, only exact attention and the front have lines to their names."""
 WIDEST = 1.2
 """Letters of other fonts are wider than those measured by at most this."""
 SPOT = 0.5
@@ -125,7 +127,8 @@ def _placed(
     order = sorted(range(len(rows)), key=lambda i: (rows[i]["kind"] == KINDS["other"], -rows[i]["top1"]))
     for i in order:
         long = _width(rows[i]["name"], size)
-        for x, y, align, led in _candidates(*spots[i], size):
+        lines = rows[i]["kind"] != KINDS["other"] or len(rows) <= FEW
+        for x, y, align, led in _candidates(*spots[i], size, lines):
             left = x - {"left": 0, "center": long / 2, "right": long}[align]
             box = (left - 1, y - 0.6 * size, left + long + 1, y + 0.6 * size)
             inside = box[0] >= 0 and box[2] <= width and box[1] >= 0 and box[3] <= height
@@ -136,14 +139,14 @@ def _placed(
     return found
 
 
-def _candidates(x: float, y: float, size: float) -> Iterator[tuple[float, float, str, bool]]:
+def _candidates(x: float, y: float, size: float, lines: bool) -> Iterator[tuple[float, float, str, bool]]:
     beside, over = (SPOT + 0.2) * size, (SPOT + 0.7) * size
     yield from ((x + beside, y, "left", False), (x - beside, y, "right", False))
     yield from ((x, y - over, "center", False), (x, y + over, "center", False))
-    for reach in (2.2 * size, 4 * size, 6 * size):
-        for turn in (-45, 45, -135, 135, -20, 20, -160, 160, -90, 90):
+    for reach in (2.2 * size, 4 * size) if lines else ():
+        for turn in (-45, 45, -135, 135, -20, 20, -160, 160):
             dx, dy = reach * math.cos(math.radians(turn)), reach * math.sin(math.radians(turn))
-            yield x + dx, y + dy, "left" if dx > 1 else "right" if dx < -1 else "center", True
+            yield x + dx, y + dy, "left" if dx > 0 else "right", True
 
 
 def _over(a: Box, b: Box) -> bool:

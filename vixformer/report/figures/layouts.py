@@ -63,7 +63,10 @@ def layouts(groups: Sequence[Group]) -> Figure | None:
         y=alt.Y("worst:Q", title="test top-1, %", scale=alt.Scale(zero=False)), y2="best:Q"
     )
     middle = base.mark_tick(thickness=3, size=26).encode(y=alt.Y("average:Q", title="test top-1, %"))
-    says = "From the worst to the best of the kernels and features of a layout, each the mean over its seeds; the tick is their average."
+    says = (
+        "Bars reach from the worst to the best configuration (kernel and number of features) of a layout, each the mean over its seeds. "
+        "The tick is their average."
+    )
     return Figure("layouts", "Layouts over depth", sized(reach + middle), says)
 
 
@@ -90,7 +93,7 @@ def best_layouts(groups: Sequence[Group]) -> Figure | None:
     line = base.transform_filter(is_exact).mark_rule(strokeDash=[5, 3], color="gray").encode(y="top1:Q")
     says = (
         "The best configuration of each layout, with one standard deviation over seeds; the dashed line is exact attention. "
-        "Being the best of several makes a point look better than it is."
+        "The best of several configurations looks better than it is."
     )
     return Figure("best-layouts", "The best of each layout", sized(bars + errors + line), says)
 
@@ -108,7 +111,7 @@ def kernels(groups: Sequence[Group]) -> Figure | None:
         tooltip=["model:N", "features:Q", alt.Tooltip("top1:Q", format=".2f"), "seeds:Q"],
     )
     middle = base.mark_tick(thickness=3, size=22).encode(y="mean(top1):Q")
-    says = "A point for each number of features, the mean over its seeds; the tick is their mean."
+    says = "One point per number of features, the mean over its seeds. The tick is the mean of the points."
     return Figure("kernels", "ReLU and softmax features", sized(points + middle), says)
 
 
@@ -147,6 +150,6 @@ def times(groups: Sequence[Group]) -> Figure | None:
     keys = {"seconds": "training, s an epoch", "inference": "inference of a batch, ms"}
     says = (
         "Means over runs. Bands are one standard deviation either way: of training over seeds, of inference over the calls of a run. "
-        "Times are those of the runs themselves, not in turn."
+        "Each run measured its own times; they were not measured in turn."
     )
     return _against_features(groups, keys, "times", "Time against features", "time", says)
