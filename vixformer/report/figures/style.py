@@ -109,6 +109,9 @@ def complete(figure: Figure, look: Look | None = None, width: float | None = Non
     spec["config"] = config(look.font, letters) | {"background": "white"}
     room = look.size[0] * POINTS if look.size else inner["width"] * spec.get("columns", 1)
     spec["config"]["legend"]["columns"] = max(1, int(room / (LETTER * letters * figure.letters + 26)))
+    spec["config"]["legend"]["columnPadding"] = 10 + 0.1 * letters * figure.letters  # sans-serif may be wider where the file is read
+    if figure.by_rows and look.size is None:
+        spec["padding"] = {"left": 30, "top": 5, "right": 15, "bottom": 5}
     if look.title:
         spec["title"] = figure.title
     if "columns" in spec and look.size:
