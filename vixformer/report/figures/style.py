@@ -106,10 +106,11 @@ def complete(figure: Figure, look: Look | None = None, width: float | None = Non
     spec = deepcopy(figure.spec)
     inner = spec.get("spec", spec)
     letters = 8 if look.size and look.size[0] < 5 else 9 if look.size else 11
-    spec["config"] = config(look.font, letters) | {"background": "white"}
     room = look.size[0] * POINTS if look.size else inner["width"] * spec.get("columns", 1)
-    spec["config"]["legend"]["columns"] = max(1, int(room / (LETTER * letters * figure.letters + 26)))
-    spec["config"]["legend"]["columnPadding"] = 10 + 0.1 * letters * figure.letters  # sans-serif may be wider where the file is read
+    settings = spec["config"] = config(look.font, letters)
+    settings["background"] = "white"
+    settings["legend"]["columns"] = max(1, int(room / (LETTER * letters * figure.letters + 26)))
+    settings["legend"]["columnPadding"] = 10 + 0.1 * letters * figure.letters  # sans-serif may be wider where the file is read
     if figure.by_rows and look.size is None:
         spec["padding"] = {"left": 30, "top": 5, "right": 15, "bottom": 5}
     if look.title:
