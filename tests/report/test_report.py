@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from PIL import Image
 
 from tests.training.test_loop import tiny
 from vixformer.cli import main
+from vixformer.config import Data
 from vixformer.measure.latency import paired_ratio
 from vixformer.notes import Note
 from vixformer.report.collect import collect
@@ -65,7 +67,8 @@ def test_tables_have_what_the_runs_have(runs: Path, page: Path) -> None:
     assert f"{spread([float(exact['top-1 %'])]).mean:.2f} ±" in page.with_suffix(".md").read_text()
     latex = page.with_suffix(".tex").read_text()
     assert r"\toprule" in latex
-    assert r"$\pm$" in latex
+    assert r" \pm " in latex
+    assert "x train" not in latex  # of the main columns alone
 
 
 def test_every_figure_is_written_in_every_form(page: Path) -> None:
@@ -530,3 +533,45 @@ def test_runs_that_read_the_test_set_after_every_epoch_have_its_columns_and_curv
     assert "test loss" in drawn["curves"]
     learned = [value for epoch in done.history for key, value in epoch.items() if key.endswith(".mixture")]
     assert all(str(value) in drawn["learned"] for value in learned)
+
+
+def test_nothing_is_shown_where_there_is_nothing_to_see(tmp_path: Path) -> None:
+    recipe = replace(tiny(attention="softmax", epochs=1), data=Data(fraction=0.05))
+    train(recipe, tmp_path / "runs" / "short-seed0")
+    summary = tmp_path / "runs/short-seed0/summary.json"
+    whole = json.loads(summary.read_text())
+    classes = {name: scores for name, scores in whole["per_class"].items() if name not in AVERAGES}
+    few = dict(list(classes.items())[:3])
+    summary.write_text(json.dumps({**whole, "per_class": few, "confusion": [row[:3] for row in whole["confusion"][:3]]}))
+    found = collect([tmp_path / "runs"], {}, maps=0)
+    names = {item.name.partition("-")[0] for item in (*found.figures, *found.pictures)}
+    assert not names & {"curves", "pareto", "augmentation", "steps"}  # one epoch, one model, and images as they are stored
+    assert "top-5 %" not in [column.name for column in columns(found.groups)]  # of three classes
+
+
+def test_sets_that_cannot_be_compared_have_an_answer_each(runs: Path, tmp_path: Path, browser: Any) -> None:
+    for folder in runs.iterdir():
+        if folder.is_dir():
+            shutil.copytree(folder, tmp_path / "runs" / folder.name)
+            if folder.name.startswith(("exact", "mixed")):  # the same models, as if they were trained for longer
+                longer = Path(shutil.copytree(folder, tmp_path / "runs" / f"long{folder.name}"))
+                recipe = json.loads((longer / "recipe.json").read_text())
+                recipe["train"]["epochs"] = 7
+                (longer / "recipe.json").write_text(json.dumps(recipe))
+    main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html"), "--maps", "0"])
+    window = browser.new_context(color_scheme="dark").new_page()
+    window.goto((tmp_path / "r.html").as_uri())
+    rows = window.locator("#answers-table tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == 2
+    assert window.locator("#table tbody tr").count() == 4
+    window.get_by_role("button", name="7 epochs").click()
+    assert window.locator("#table tbody tr").count() == 2
+    assert "7 epochs" in window.locator("#section-answer").inner_text()
+    window.emulate_media(media="print")
+    ground = window.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ground')")
+    assert ground.strip() == "#fbfbf9"  # paper is light
+    assert not window.locator("details").first.is_visible()  # what is folded is not printed
+    assert not window.locator("nav").is_visible()
+    assert window.pdf().startswith(b"%PDF")
+    window.close()

@@ -48,13 +48,13 @@ class Column:
         value = self.value(group)
         if value is None or isinstance(value, str):
             return value or ""
+        usual = len(self.show(0.0).partition(".")[2])
         found = self.interval(group) if self.interval is not None else None
-        if isinstance(found, Effect):
-            return f"{found.mean:+.{(n := digits(found.half))}f} ± {found.half:.{n}f}"
-        sd = self.spread(group) if self.spread is not None else None
+        sd = found.half if isinstance(found, Effect) else self.spread(group) if self.spread is not None else None
         if not sd:
-            return self.cell(group)
-        return f"{value:,.{(n := digits(sd))}f} ± {sd:,.{n}f}"
+            return self.show(value)
+        sign, n = "+" if found is not None else "", min(usual, max(1, digits(sd)))
+        return f"{value:{sign},.{n}f} ± {sd:,.{n}f}"
 
 
 def digits(error: float) -> int:
@@ -204,11 +204,17 @@ def as_markdown(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def _in_math(number: str) -> str:
+    """With a minus that is no hyphen."""
+    told = number.replace("±", r"\pm").replace(",", "{,}")
+    return f"${told}$" if number else ""
+
+
 def as_latex(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | None = None) -> str:
     """For the package booktabs: the main columns, with the digits that their spread leaves."""
     found = [column for column in columns(groups, answers) if column.main]
     form = "".join("l" if c.name in TEXT else "r" for c in found)
-    rows = [[in_latex(c.brief(group)) for c in found] for group in groups]
+    rows = [[in_latex(c.brief(group)) if c.name in TEXT else _in_math(c.brief(group)) for c in found] for group in groups]
     body = "".join(f"{' & '.join(row)} \\\\\n" for row in rows)
     heads = " & ".join(in_latex(c.name) for c in found)
     return f"\\begin{{tabular}}{{{form}}}\n\\toprule\n{heads} \\\\\n\\midrule\n{body}\\bottomrule\n\\end{{tabular}}\n"
