@@ -173,7 +173,10 @@ function tableCard() {
   const there = report.columns.map((column, i) => ({ ...column, i })).filter((column) => every.some((row) => row.cells[column.i].value !== null));
   const fill = () => {
     let columns = there.filter((column) => view.wide || (column.main && column.name !== "data"));
-    if (window.innerWidth < 640) columns = columns.toSorted((a, b) => (a.name === "attention") - (b.name === "attention"));  // numbers come into view
+    if (window.innerWidth < 640) {  // what was measured comes into view
+      const late = (column) => ["runs", "attention"].indexOf(column.name);
+      columns = columns.toSorted((a, b) => late(a) - late(b));
+    }
     const rows = rowsShown(), kind = (column) => (column.name === "verdict" ? "text word" : column.text ? "text" : "");
     const heads = columns.map((column) => {
       const button = make("button", { type: "button", textContent: column.name, title: `${column.about}; click to sort` });
