@@ -288,7 +288,8 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
         assert window.evaluate("document.activeElement.id") == "filter"  # whoever types goes on typing
         assert window.locator("#filter").input_value() == "e"
         assert window.locator("#answers .card").count() > 0
-        window.locator("#section-where-models-look summary").click(timeout=30_000)  # drawn beside, and shown when done
+        maps = window.locator("#section-where-models-look")  # drawn beside, and shown when done; it may be open from before
+        maps.evaluate("details => { details.open = true; }", timeout=30_000)
         window.locator("#section-where-models-look img").first.wait_for()
         assert said == []
     finally:
