@@ -41,7 +41,7 @@ MOST_MODELS = 8
 
 class Problem(BaseModel):
     detail: str
-    """One sentence: what was wrong and what would be right."""
+    """One sentence: what is wrong and how to fix it."""
 
 
 class Model(BaseModel):
