@@ -47,12 +47,13 @@ class BackboneConfig(Settings):
     owner: ClassVar[type[Backbone]]
 
     attention: str = "softmax"
+    """Attention of all layers, as a layout expression."""
     img_size: ImageSize | None = None
-    """Left out: that of the data set a recipe names, or 32."""
+    """Side of the images, or height and width, in pixels. Left out: that of the data set, or 32."""
     in_chans: PositiveInt | None = None
-    """Left out: those of the data set, or 3."""
+    """Number of color channels. Left out: that of the data set, or 3."""
     num_classes: NonNegativeInt | None = None
-    """Left out: those of the data set, or 10."""
+    """Number of classes. Left out: that of the data set, or 10."""
 
     def __post_init__(self) -> None:
         depths = getattr(self, "depths", None) or (getattr(self, "depth", 1),)
@@ -178,7 +179,7 @@ class Backbone(nn.Module, Configured, family="model"):
 
     def check_images(self, x: Tensor) -> None:
         if not x.is_floating_point():
-            raise ValueError(f"images must be floating-point numbers, normalised as the model was trained, not {x.dtype}")
+            raise ValueError(f"images must be floating-point numbers, normalized as the model was trained, not {x.dtype}")
         if x.dim() != 4 or x.shape[1] != self.in_chans:
             raise ValueError(f"images must have the shape (batch, {self.in_chans}, height, width), not {tuple(x.shape)}")
 

@@ -6,12 +6,12 @@ With `attention="fourier"` it is FNet, with `"mlp"` and `pool="mean"` MLP-Mixer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import PositiveInt
 
 from vixformer.backbones.transformer import Transformer, TransformerConfig
-from vixformer.nn.activations import activation
+from vixformer.nn.activations import Activation, activation
 from vixformer.nn.stems import Stem, StemOptions
 
 
@@ -19,9 +19,13 @@ class ViT(Transformer, name="vit"):
     @dataclass(frozen=True, kw_only=True)
     class Config(TransformerConfig):
         patch_size: PositiveInt = 4
-        stem: str = "linear"
+        """Side of a patch, in pixels."""
+        stem: Annotated[str, Stem] = "linear"
+        """How the image becomes tokens."""
         stem_norm: bool = False
-        stem_act: str | None = None
+        """Batch norm in the stem."""
+        stem_act: Annotated[str, Activation] | None = None
+        """Activation in the stem."""
 
         def __post_init__(self) -> None:
             super().__post_init__()

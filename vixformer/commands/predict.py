@@ -1,4 +1,4 @@
-"""`vix predict`."""
+"""Classify images with a trained model."""
 
 from __future__ import annotations
 
@@ -8,76 +8,95 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import PositiveInt
 
-from vixformer.commands.flags import make_folder, split_flags
-from vixformer.terminal import read, say, table
+from vixformer.commands.flags import ModelFolder, make_folder
+from vixformer.options import Folder, Means, words
+from vixformer.tables import Columns, say, table
+from vixformer.terminal import Steps
 
 BATCH = 64
 SHEET_SIDE = 96
+ASKED = 'which model, and which images? write "vix predict runs/RUN picture.jpg"'
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Columns):
+    model: ModelFolder = words(missing=ASKED)
+    """Folder of a run or of a model, or a model of the Hugging Face Hub; latest, or the first letters of a run in runs/."""
+    images: tuple[Annotated[str, Means("an image", "IMAGE")], ...] = words(missing=ASKED)
+    """Image files, or folders of them; - reads one image from standard input."""
     top: PositiveInt = 5
-    """Classes an image."""
+    """Number of classes to print for each image."""
     json: bool = False
-    """A line of JSON an image instead of a table."""
+    """Print one line of JSON for each image instead of a table."""
     invert: bool = False
-    """Turn dark on white into light on black, which models of digits and clothes know."""
-    attention_map: Path | None = None
-    """A folder for pictures of where the model looks."""
+    """Invert every image. Left out: a model that knows light drawings on a dark ground gets dark-on-light ones inverted."""
+    as_is: bool = False
+    """Never invert an image."""
+    attention_map: Folder | None = None
+    """Folder for pictures that show where the model looks."""
 
 
-def predict(args: Sequence[str]) -> None:
-    words, flags = split_flags(args, switches=("--json", "--invert"))
-    options: Options = read(Options, flags, "predict")
-    if len(words) < 2:
-        raise ValueError('which model, and which images? write "vix predict runs/RUN picture.jpg"')
-    if "" in words:
+def run(options: Options) -> None:
+    if "" in (options.model, *options.images):
         raise ValueError('the name of a model or an image is empty: write "." for the folder you are in')
+    if options.invert and options.as_is:
+        raise ValueError("--invert inverts every image and --as-is none: give one of them")
     from PIL import ImageOps
 
     from vixformer.report.maps import has_map
     from vixformer.results.groups import counted
     from vixformer.results.predictor import Predictor
 
-    predictor, files = Predictor.load(words[0]), list(_files(words[1:]))
+    predictor, files = Predictor.load(options.model), list(_files(options.images))
     if options.attention_map is not None:
         make_folder(options.attention_map, "--attention-map")
         if not has_map(predictor.model):
             raise ValueError("this model has no attention map to draw, its layers have neither q nor k: leave --attention-map out")
     drawn: set[str] = set()
     broken, began, seen = 0, time.perf_counter(), 0
+    inverted: list[str] = []
     rows: list[tuple[str, ...]] = []
-    for start in range(0, len(files), BATCH):
-        pictures = []
-        for name, source in files[start : start + BATCH]:
-            try:
-                picture = _open(name, source, predictor.preprocessing.channels)
-                pictures.append((name, ImageOps.invert(picture) if options.invert else picture))
-            except (ValueError, OSError) as error:
-                if len(files) == 1:
-                    raise
-                broken += 1
-                print(f"vix: {error}", file=sys.stderr)
-        if not pictures:
-            continue
-        seen += len(pictures)
-        for (name, picture), guesses in zip(pictures, predictor([picture for _, picture in pictures], options.top), strict=True):
-            if options.json:
-                print(json.dumps({"image": name, "top": [{"label": g.label, "probability": round(g.probability, 6)} for g in guesses]}))
-            else:
-                rows.append((name, *(f"{g.label} {g.probability:.1%}" for g in guesses)))
-            if options.attention_map is not None:
-                _draw(predictor, picture, options.attention_map / f"{_own_name(name, drawn)}-attention.png")
+    with Steps() as steps:
+        for start in range(0, len(files), BATCH):
+            if len(files) > BATCH:
+                steps("classifying", start, len(files))
+            pictures = []
+            for name, source in files[start : start + BATCH]:
+                try:
+                    picture = _open(name, source, predictor.preprocessing.channels)
+                    if not (options.invert or options.as_is) and predictor.preprocessing.reversed(picture):
+                        inverted.append(name)
+                    pictures.append((name, ImageOps.invert(picture) if options.invert or name in inverted[-1:] else picture))
+                except (ValueError, OSError) as error:
+                    if len(files) == 1:
+                        raise
+                    broken += 1
+                    print(f"vix: {error}", file=sys.stderr)
+            if not pictures:
+                continue
+            seen += len(pictures)
+            for (name, picture), guesses in zip(pictures, predictor([picture for _, picture in pictures], options.top), strict=True):
+                if options.json:
+                    turned = {"inverted": True} if name in inverted else {}
+                    top = [{"label": g.label, "probability": round(g.probability, 6)} for g in guesses]
+                    print(json.dumps({"image": name, "top": top, **turned}))
+                else:
+                    rows.append((name, *(f"{g.label} {g.probability:.1%}" for g in guesses)))
+                if options.attention_map is not None:
+                    _draw(predictor, picture, options.attention_map / f"{_own_name(name, drawn)}-attention.png")
     if rows:
-        table(("image", *(f"{i + 1}." for i in range(len(rows[0]) - 1))), rows)
+        table(("image", *(f"{i + 1}." for i in range(len(rows[0]) - 1))), rows, [f"{i}." for i in range(len(rows[0]) - 1, 1, -1)])
     seconds = time.perf_counter() - began
     if seen:
         print(f"{counted(seen, 'image')} in {seconds:.1f} s, {seen / max(seconds, 1e-9):.0f} a second", file=sys.stderr)
+    if inverted:
+        some = counted(len(inverted), "image") + (" was" if len(inverted) == 1 else " were")
+        ground = predictor.preprocessing.ground
+        print(f"{some} inverted, because the model knows images on {ground} ground; --as-is leaves them as they are", file=sys.stderr)
     if options.attention_map is not None and seen:
         say(f"attention maps are in {options.attention_map}")
     if broken:

@@ -1,4 +1,4 @@
-"""`vix report`."""
+"""Make one page, figures and tables from runs, from records, and from what `vix bench --json` wrote."""
 
 from __future__ import annotations
 
@@ -8,45 +8,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import NonNegativeInt, PositiveFloat
+from pydantic import NonNegativeInt
 from rich.console import Console
 
-from vixformer.commands.flags import several, split_flags
+from vixformer.commands.flags import Points, RunsOrBench
+from vixformer.options import File, Folder, commas, short, words
 from vixformer.results.evidence import MARGIN
-from vixformer.terminal import read, say
-
-FORMATS = ("svg", "png", "pdf", "json")
+from vixformer.tables import say
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    out: Path = Path("report.html")
-    """The page (-o)."""
-    figures: Path | None = None
-    """A folder for every figure as a file."""
-    format: str = "svg"
-    """Of these files: svg, png, pdf, json, or several with commas."""
-    tables: str = ""
-    """md, latex, csv or several: the table beside the page."""
+    runs: tuple[RunsOrBench, ...] = words(missing='which runs? write "vix report runs"; "vix compare" and "vix train" leave them there')
+    """Folders of runs, files of records, and JSON files of `vix bench`."""
+    out: File = short("-o", Path("report.html"))
+    """File of the page."""
+    figures: Folder | None = None
+    """Folder for every figure as a file of its own."""
+    format: commas("svg", "png", "pdf", "json") = ("svg",)  # pyright: ignore[reportInvalidTypeForm]
+    """Formats of the figure files."""
+    tables: commas("md", "latex", "csv") = ()  # pyright: ignore[reportInvalidTypeForm]
+    """Formats of the table, which is written next to the page."""
     only: str = ""
-    """One figure, by the name under it, and no page."""
+    """Write one figure, by the name under it on the page, and no page."""
     maps: NonNegativeInt = 2
-    """Images that attention is drawn on."""
+    """Number of images to draw attention maps on."""
     title: str = "vixformer report"
-    margin: PositiveFloat = MARGIN
-    """Points of top-1 that a difference must reach to matter: verdicts are against this margin."""
+    """Title of the page. With none, figure files have no title."""
+    size: str = ""
+    """Size of the figure files: column or page of a two-column paper, or inches, such as 3.35x2.2."""
+    font: str = "sans-serif"
+    """Font of the figure files: one that is installed here, or a .ttf or .otf file."""
+    margin: Points = MARGIN
+    """Difference of top-1, in points, that matters to you: verdicts are against this margin."""
 
 
-def report(args: Sequence[str]) -> None:
-    words, flags = split_flags(["--out" if arg == "-o" else arg for arg in args])
-    options: Options = read(Options, flags, "report")
-    if not words:
-        raise ValueError('which runs? write "vix report runs"; "vix compare" and "vix train" leave them there')
-    formats, tables = several(options.format, FORMATS, "--format"), several(options.tables, ("md", "latex", "csv"), "--tables")
+def run(options: Options) -> None:
+    words, formats, tables = options.runs, options.format, options.tables
     if options.only and options.figures is None:
         raise ValueError(f"--only {options.only} needs a folder to write to: add --figures DIR")
     if options.out.suffix not in (".html", ".htm"):
         raise ValueError(f"a report ends in .html, not {options.out.name}; for image files give --figures DIR")
+    from vixformer.report.figures.style import Look, font_of, size_of
+
+    look = Look(size_of(options.size), font_of(options.font), options.title != "none")
+    title = options.title if look.title else Options.title
     for folder in (options.out.parent, *([options.figures] if options.figures else [])):
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder} is a file, and pages and figures go to a folder")
@@ -66,7 +72,7 @@ def report(args: Sequence[str]) -> None:
             benches_in(words),
             options.maps,
             command,
-            options.title,
+            title,
             status.update,
             options.only,
             margin=options.margin,
@@ -76,7 +82,7 @@ def report(args: Sequence[str]) -> None:
         status.update("writing")
         if not options.only:
             write(found, options.out)
-        written = [_write(item, options.figures, formats) for item in (*found.figures, *found.pictures)] if options.figures else []
+        written = [_write(item, options.figures, formats, look) for item in (*found.figures, *found.pictures)] if options.figures else []
         for name in tables:
             write_text(options.out.with_suffix(f".{ENDINGS[name]}"), FORMS[name](found.groups, found.answers))
     if not options.only:
@@ -95,15 +101,14 @@ def benches_in(words: Sequence[str]) -> dict[str, Any]:
     return {Path(word).stem: read_bench(word) for word in words if word.endswith(".json")}
 
 
-def _write(item: Any, folder: Path, formats: Sequence[str]) -> list[str]:
+def _write(item: Any, folder: Path, formats: Sequence[str], look: Any) -> list[str]:
     """A picture is a PNG whatever is asked for."""
-    from vixformer.report.figures.base import complete
-    from vixformer.results.charts import write_chart
+    from vixformer.report.figures.style import write_figure
     from vixformer.writing import write_bytes
 
     if hasattr(item, "png"):
         write_bytes(folder / f"{item.name}.png", item.png())
         return [f"{item.name}.png"]
     for form in formats:
-        write_chart(complete(item), folder / f"{item.name}.{form}", **({"scale_factor": 2} if form == "png" else {}))
+        write_figure(item, folder / f"{item.name}.{form}", look)
     return [f"{item.name}.{form}" for form in formats]

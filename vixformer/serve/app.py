@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from PIL import Image, ImageOps
 from pydantic import BaseModel, Field
@@ -35,12 +36,12 @@ from vixformer.serve.models import Models
 from vixformer.version import __version__
 
 MOST_MODELS = 8
-"""Models one request may ask."""
+"""Models that one request may ask."""
 
 
 class Problem(BaseModel):
     detail: str
-    """One sentence: what was wrong and what would be right."""
+    """One sentence: what is wrong and how to fix it."""
 
 
 class Model(BaseModel):
@@ -63,6 +64,8 @@ class Answer(BaseModel):
     model: str
     top: list[Guess]
     milliseconds: float
+    inverted: bool
+    """Whether the picture was inverted for this model, which knows light drawings on dark ground, or the reverse."""
     maps: dict[str, str]
     """PNG pictures as data: addresses."""
 
@@ -85,7 +88,7 @@ GONE: dict[int | str, dict[str, Any]] = {503: {"model": Problem}}
 
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-WAITING = "There is no finished run here yet. As soon as one is done it appears."
+WAITING = "There is no finished run here yet. The page shows each run as soon as it has finished."
 DECODING = threading.Semaphore(2)
 """Pictures that are unpacked at the same time: each may take hundreds of megabytes for a moment."""
 
@@ -103,6 +106,7 @@ def create_app(
     app = FastAPI(title="vixformer", version=__version__, docs_url=None, redoc_url=None, description="Runs, and models to try.")
     models, reports = Models(folders, most_bytes), _Reports(folders, benches or {}, margin)
 
+    app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(Guard, hosts=hosts, addresses=addresses, token=token)
 
     @app.exception_handler(RequestValidationError)
@@ -141,17 +145,17 @@ def create_app(
 
     @app.get("/api/version")
     def version() -> Version:
-        """Changes whenever the runs do: ask often, it is cheap."""
+        """A word that changes whenever the runs change. Cheap to ask for."""
         return Version(version=reports.version())
 
     @app.get("/api/report", responses=GONE)
     def report() -> dict[str, Any]:
-        """What the page shows: table, figures as Vega-Lite definitions, sentences."""
+        """What the page shows: answers, table, and figures as Vega-Lite definitions."""
         return reports.get()
 
     @app.get("/api/models", responses=GONE)
     def known() -> list[Model]:
-        """Models that can be asked, best first."""
+        """The models that can be tried, the most accurate first."""
         return [
             Model(
                 name=k.name, data=k.data, attention=k.attention, test_top1=k.top1, classes=list(k.preprocessing.classes),
@@ -164,18 +168,17 @@ def create_app(
     async def predict(
         request: Request,
         model: Annotated[list[str], Query(min_length=1, max_length=MOST_MODELS, description="Names from /api/models.")],
-        top: Annotated[int, Query(ge=1, le=100, description="Classes an answer has, the likeliest first; 5 if left out.")] = 5,
-        maps: Annotated[bool, Query(description="Whether to draw where models look; it takes a little longer.")] = True,
-        invert: Annotated[
-            bool, Query(description="Dark becomes light: for dark ink on white paper, where the model knows light on dark.")
-        ] = False,
+        top: Annotated[int, Query(ge=1, le=100, description="Number of classes per answer, the most likely first.")] = 5,
+        maps: Annotated[bool, Query(description="Draw where the models look, which takes a little longer.")] = True,
+        invert: Annotated[bool, Query(description="Invert the picture: for dark on light, where the model knows light on dark.")] = False,
+        as_is: Annotated[bool, Query(description="Never invert the picture, even for models that know light on dark.")] = False,
     ) -> Prediction:
-        """What models take a picture for. The body is the picture itself; application/octet-stream will do for its kind."""
+        """Classify a picture with one or more models. The body is the picture itself; its type may be application/octet-stream."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (*IMAGE_TYPES, "application/octet-stream"):
             raise HTTPException(415, f"the body must be a picture, {', '.join(IMAGE_TYPES)}, not {kind[:60] or 'nothing'}")
         data = await _body(request)
-        return await run_in_threadpool(_predict, models, data, list(dict.fromkeys(model)), top, maps, invert)
+        return await run_in_threadpool(_predict, models, data, list(dict.fromkeys(model)), top, maps, invert, as_is)
 
     return app
 
@@ -202,7 +205,7 @@ async def _body(request: Request) -> bytes:
     return bytes(data)
 
 
-def _predict(models: Models, data: bytes, names: list[str], top: int, maps: bool, invert: bool) -> Prediction:
+def _predict(models: Models, data: bytes, names: list[str], top: int, maps: bool, invert: bool, as_is: bool) -> Prediction:
     try:
         for name in names:
             models.get(name)
@@ -215,17 +218,17 @@ def _predict(models: Models, data: bytes, names: list[str], top: int, maps: bool
         raise HTTPException(422, str(error)) from None
     picture = ImageOps.invert(picture) if invert else picture
     try:
-        answers = [models.ask(name, picture, top, maps) for name in names]
+        answers = [models.ask(name, picture, top, maps, as_is or invert) for name in names]
     except MemoryError as error:
         raise HTTPException(507, str(error)) from None
-    seen = models.get(names[0]).preprocessing.pixels(picture)
+    seen = models.get(names[0]).preprocessing.pixels(ImageOps.invert(picture) if answers[0].inverted else picture)
     shown = Image.fromarray(seen[0].numpy() if len(seen) == 1 else seen.permute(1, 2, 0).numpy())
     return Prediction(
         picture=_uri(shown),
         answers=[
             Answer(
                 model=a.model, milliseconds=a.milliseconds, top=[Guess(label=g.label, probability=g.probability) for g in a.top],
-                maps={name: _uri(image) for name, image in a.maps.items()},
+                inverted=a.inverted, maps={name: _uri(image) for name, image in a.maps.items()},
             )
             for a in answers
         ],
