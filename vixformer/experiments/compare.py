@@ -128,8 +128,8 @@ def compare(
     """Train what is not there yet, then measure all together. `observer(name, recipe, done)` is asked for one before each run.
 
     `budget` is seconds for everything: all recipes are cut alike, to what a probe says will fit, and what still does not is not run.
-    `jobs` trainings run at a time, processes that share the threads. With `tune`, each recipe first gets this number of learning-rate trials; the
-    seeds after that vary the split as well as the start and the order.
+    `jobs` trainings run in parallel, as processes that share the threads. With `tune`, each recipe first gets this number of learning-rate
+    trials. The seeds after that vary the split as well as the start and the order.
     """
     out = Path(out)
     began = time.perf_counter()
