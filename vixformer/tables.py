@@ -94,6 +94,11 @@ def say(text: str) -> None:
         print("\n".join(textwrap.fill(line, _width(), break_long_words=False, break_on_hyphens=False) for line in lines) or text, file=file)
 
 
+def say_next(*commands: str) -> None:
+    """The commands that continue from here, on one line."""
+    say(f"Next: {', or '.join(commands)}")
+
+
 def _width() -> int:
     return shutil.get_terminal_size((100, 40)).columns
 
