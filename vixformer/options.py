@@ -228,9 +228,9 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
 def unknown_option(typed: str, known: Iterable[str], command: str) -> str:
     near = _meant(typed.replace("_", "-"), list(known))
     own = [flag for flag in known if "." not in flag]
-    listed = f"it takes {', '.join(own)}" if 0 < len(own) < 9 else "it takes no options" if not own else ""
-    about = "; ".join(part for part in (listed, f'"vix {command} --help" explains its options' if own else "") if part)
-    return f"{command} has no option {typed}" + (f"; did you mean {near}? " if near else ": ") + about
+    takes = f"it takes {', '.join(own)}" if 0 < len(own) < 9 else "" if own else "it takes no options"
+    about = [part for part in (takes, f'"vix {command} --help" explains its options' if own else "") if part]
+    return f"{command} has no option {typed}; " + (f"did you mean {near}? " if near else "") + "; ".join(about)
 
 
 def _meant(word: str, flags: Sequence[str]) -> str | None:

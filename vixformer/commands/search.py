@@ -102,7 +102,10 @@ class Progress(StatusLine, Spectator):
         self.mine += 1
         left = max(0, standing.wanted - standing.done - standing.pruned)
         each = (time.perf_counter() - self.began) / self.mine / max(standing.running + 1, 1)
-        self.stays(f"trial {number}: {state}{f' ({reason})' if reason else ''}; {_stands(standing)}; {time_left(left * each)}")
+        self.stays(
+            f"trial {number}: {state}{f' ({reason})' if reason else ''}; {_stands(standing)}"
+            + (f"; {time_left(left * each)}" if left else "")
+        )
 
     def waiting(self, standing: Standing) -> None:
         self.now(f"waiting for other workers; {_stands(standing)}")

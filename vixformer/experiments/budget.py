@@ -21,7 +21,7 @@ from vixformer.training.parts import Reader, load_parts, pick_device
 LEAST_EPOCHS = 4
 """Below that, less data rather than fewer epochs: a rate that rises and falls needs some time."""
 SMALLEST, FEWEST = 0.01, 100
-"""The least part of the data that is worth training on, and so many images of it: a part has to have every class in it."""
+"""The smallest part of the data that is worth training on, and the smallest number of images: each class must be in it."""
 AROUND = 3.0
 """Seconds of a run that are neither training nor evaluation."""
 STEPS = 8

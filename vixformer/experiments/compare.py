@@ -128,8 +128,8 @@ def compare(
     """Train what is not there yet, then measure all together. `observer(name, recipe, done)` is asked for one before each run.
 
     `budget` is seconds for everything: all recipes are cut alike, to what a probe says will fit, and what still does not is not run.
-    `jobs` trainings run at a time, processes that share the threads. With `tune`, each recipe first gets so many learning-rate trials; the
-    seeds after that vary the split as well as the start and the order.
+    `jobs` trainings run in parallel, as processes that share the threads. With `tune`, each recipe first gets this number of learning-rate
+    trials. The seeds after that vary the split as well as the start and the order.
     """
     out = Path(out)
     began = time.perf_counter()
@@ -186,7 +186,7 @@ def _with_tuning(row: Row, found: Tuned, untuned: list[Path]) -> Row:
 
 
 def _shared(folders: Folders) -> tuple[dict[str, list[Path]], list[str]]:
-    """The runs on those seeds and folds that all models have, so that means and differences are of the same ones; and what is left out."""
+    """The runs with seeds and folds that all models have, so that means and differences use the same ones; and the names of the others."""
     some = {name: units for name, units in folders.items() if units}
     common = set.intersection(*map(set, some.values()))
     if not common:  # the seed that most of them have

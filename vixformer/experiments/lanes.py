@@ -36,7 +36,7 @@ BESIDE = 0.85
 
 @contextlib.contextmanager
 def share_of_threads(count: int) -> Iterator[None]:
-    """What one of so many trainings has."""
+    """The share of one of several parallel trainings."""
     threads = torch.get_num_threads()
     torch.set_num_threads(max(1, threads // count))
     try:
@@ -123,7 +123,7 @@ class Lanes:
         threading.Thread(target=self._listen, args=(lane, job), daemon=True).start()
 
     def wait(self, at_most: int = 0) -> None:
-        """Until no more than so many are running."""
+        """Until at most this number are running."""
         while len(self.running) > at_most:
             with contextlib.suppress(queue.Empty):
                 self._heard(*self.events.get(timeout=LOOK))
@@ -203,7 +203,7 @@ def _told() -> TextIO:
 
 
 def main() -> None:
-    """One training: its folder and whether to go on with it as arguments, its recipe and what to import on standard input."""
+    """One training: its folder and whether to resume it as arguments, its recipe and what to import on standard input."""
     _told()
     folder, how = sys.argv[1:]
     job = parse_json(sys.stdin.readline(), "the training")

@@ -94,7 +94,7 @@ class Group:
             dist.destroy_process_group()
 
     def lost(self, error: BaseException, folder: Path | None) -> str:
-        kept = f"; the checkpoint in {folder} is kept, and the same command goes on from it" if folder is not None else ""
+        kept = f"; the checkpoint in {folder} is kept, and the same command resumes from it" if folder is not None else ""
         return f"one of the {self.size} processes is gone ({' '.join(str(error).split())[:120]}){kept}"
 
 

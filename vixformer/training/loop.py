@@ -294,7 +294,7 @@ class _Run:
         return value
 
     def _redraws(self) -> bool:
-        """Every so many steps, if as many are left to get used to it: new features near the end would undo what was learned."""
+        """Every `redraw_every` steps, if as many steps are left: new features near the end would undo what was learned."""
         train, every = self.recipe.train, self.recipe.train.redraw_every
         total = train.epochs * -(-len(self.parts.train) // train.accumulate)
         return every is not None and self.state.steps % every == 0 and total - self.state.steps >= every

@@ -1,4 +1,4 @@
-"""What a caller may see of a run while it goes on, and how it may end it."""
+"""What a caller may see of a run in progress, and how it may end it."""
 
 from __future__ import annotations
 

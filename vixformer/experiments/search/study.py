@@ -277,7 +277,7 @@ def _tidied(study: Any, plan: Plan) -> Standing:
 
 
 def _given_back(study: Any, trial: Any) -> None:
-    """An interrupted trial, to whoever comes next; its run goes on from its checkpoint."""
+    """An interrupted trial, to whoever comes next; its run resumes from its checkpoint."""
     import optuna
 
     study.tell(trial.number, state=_states().FAIL)
