@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from torch import Tensor
 
@@ -14,7 +14,7 @@ from vixformer.ops.choice import FLOATS, kernel_takes, wanted
 from vixformer.ops.linear import feature_attention, linear_weights
 from vixformer.ops.maps import LANES, ExpMap, FeatureMap, NetworkMap, ReluMap, laid_out
 from vixformer.ops.native import pointer
-from vixformer.ops.operation import Operation
+from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide
 
 
@@ -27,14 +27,18 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: floa
     phi.check(q.shape[-1])
     if not _known(phi, q, k, v):
         return recompute_function(lambda q, k, v, *made_of: _torch(q, k, v, phi.made_of(*made_of), eps), q, k, v, *phi.tensors())
-    network: tuple[Tensor | None, ...] = phi.tensors() if isinstance(phi, NetworkMap) else (None,) * 4
-    directions = None if isinstance(phi, NetworkMap) else phi.directions  # pyright: ignore[reportAttributeAccessIssue]
-    laid = None if directions is None else laid_out(directions, phi.scale)  # pyright: ignore[reportAttributeAccessIssue]
+    network: tuple[Tensor | None, ...] = (None,) * 4
+    laid, smooth, scale, weight = None, False, 1.0, 0.0
+    if isinstance(phi, NetworkMap):
+        network, smooth = phi.tensors(), phi.smooth
+    else:
+        laid, scale = None if phi.directions is None else laid_out(phi.directions, phi.scale), phi.scale
+    if isinstance(phi, ExpMap):
+        weight = phi.weight
     across, along, keep = (None, None, None) if laid is None else (laid.across, laid.along, laid.keep)
-    numbers = getattr(phi, "scale", 1.0), getattr(phi, "weight", 0.0), phi.eps, eps  # pyright: ignore[reportAttributeAccessIssue]
-    form = isinstance(phi, ExpMap), getattr(phi, "smooth", False)
+    options = isinstance(phi, ExpMap), smooth, scale, weight, phi.eps, eps
     tensors = q.float(), k.float(), v.float()
-    return LinearAttention.call(*tensors, across, along, keep, *network, *form, *numbers, wanted(*tensors, *network)).to(v.dtype)
+    return LinearAttention.call(*tensors, across, along, keep, *network, *options, wanted(*tensors, *network)).to(v.dtype)
 
 
 def linear_attention_slow(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float = 0.0) -> Tensor:
@@ -48,7 +52,7 @@ def _torch(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float) -> Tens
     return feature_attention(phi(wide(q), False), phi_k, v.to(phi_k.dtype), eps).to(v.dtype)
 
 
-def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> bool:
+def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> TypeGuard[ReluMap | ExpMap | NetworkMap]:
     """Whether the kernel makes these features, and of tensors of these shapes: as many keys as queries, heads of some widths."""
     if (
         q.shape[-1] % LANES
@@ -57,9 +61,8 @@ def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> bool:
         or not kernel_takes(*phi.tensors())
     ):
         return False
-    if type(phi) in (ReluMap, ExpMap):
-        directions: Tensor | None = phi.directions  # pyright: ignore[reportAttributeAccessIssue]
-        return directions is None or not wanted(directions)
+    if type(phi) is ReluMap or type(phi) is ExpMap:
+        return phi.directions is None or not wanted(phi.directions)
     return type(phi) is NetworkMap
 
 
@@ -89,7 +92,7 @@ class LinearAttention(Operation, name="linear_attention"):
         return native.like(q), _summaries(q, rest[0], rest[3], rest[13])
 
     @staticmethod
-    def kept(inputs: tuple[Any, ...], made: tuple[Tensor, ...]) -> tuple[Any, ...]:
+    def kept(inputs: Arguments, made: tuple[Tensor, ...]) -> Arguments:
         return *inputs[:3], *made, *inputs[3:16]
 
     @staticmethod
@@ -112,7 +115,7 @@ class LinearAttention(Operation, name="linear_attention"):
         return native.side_by_side(q), q.new_empty(*q.shape[:2], learned)
 
     @staticmethod
-    def gradients(made: tuple[Tensor, Tensor], kept: tuple[Any, ...], _: Any) -> tuple[Tensor | None, ...]:
+    def gradients(made: tuple[Tensor, Tensor], kept: Arguments, _: object) -> Gradients:
         qkv, learned = made
         dq, dk, dv = native.parts(qkv)
         network: tuple[Tensor | None, ...] = (None,) * 4
@@ -122,14 +125,14 @@ class LinearAttention(Operation, name="linear_attention"):
         return dq, dk, dv, None, None, None, *network, *(None,) * 7
 
     @staticmethod
-    def flops(q: Any, k: Any, v: Any, *rest: Any) -> int:
+    def flops(q: Sizes, k: Sizes, v: Sizes, *rest: Any) -> int:
         b, h, n, d = q
         m = d if rest[0] is None else rest[0][1]
         features = 2 * d * d if rest[3] is not None else 0 if rest[0] is None else d * m
         return 2 * b * h * n * (2 * features + m * d + m * (d + 1))
 
     @staticmethod
-    def backward_flops(q: Any, k: Any, v: Any, out: Any, summaries: Any, *rest: Any) -> int:
+    def backward_flops(q: Sizes, k: Sizes, v: Sizes, out: Sizes, summaries: Sizes, *rest: Any) -> int:
         return 3 * LinearAttention.flops(q, k, v, *rest)
 
 
