@@ -58,17 +58,17 @@ class Configured(Named):
     A field annotated with the `Config` of a family's base (`Config.chooses` is the family) holds the configuration of any member.
     """
 
-    Config: ClassVar[type]
+    Config: ClassVar[type[Settings]]
 
     def __init_subclass__(cls, *, family: str | None = None, name: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(family=family, name=name, **kwargs)
         if family is not None:
-            cls.Config.chooses = cls  # pyright: ignore[reportAttributeAccessIssue]
+            cls.Config.chooses = cls
         if name is not None:
             if "Config" not in vars(cls):
                 place = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.Config"}  # where pickle will look for it
                 cls.Config = dataclasses.dataclass(frozen=True, kw_only=True)(type("Config", (cls.Config,), place))
-            cls.Config.owner = cls  # pyright: ignore[reportAttributeAccessIssue]
+            cls.Config.owner = cls
 
 
 def is_foreign(cls: type) -> bool:

@@ -100,7 +100,7 @@ class Performer(LinearCore, name="performer"):
             self.projection = nn.Parameter(directions)
         else:
             self.register_buffer("projection", directions)
-        self.gate = None if config.gate is None else nn.Parameter(torch.ones(len(directions)))  # pyright: ignore[reportArgumentType]
+        self.gate = None if config.gate is None or directions is None else nn.Parameter(torch.ones(len(directions)))
         self.register_buffer("bias", torch.empty(features or 0) if projects and config.bias else None)
         self.draw()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -45,6 +45,8 @@ IMPORTS = "imports"
 @dataclass(frozen=True, kw_only=True)
 class BackboneConfig(Settings):
     owner: ClassVar[type[Backbone]]
+    dropout: ClassVar[tuple[str, ...]] = ()
+    """Its fields that change training and no weight."""
 
     attention: str = "softmax"
     img_size: ImageSize | None = None
@@ -55,14 +57,19 @@ class BackboneConfig(Settings):
     """Left out: those of the data set, or 10."""
 
     def __post_init__(self) -> None:
-        depths = getattr(self, "depths", None) or (getattr(self, "depth", 1),)
-        if sum(depths) > MOST_LAYERS:
-            raise ValueError(f"a model has at most {MOST_LAYERS} layers, not {sum(depths)}: give a smaller depth")
+        layers = sum(self.stage_depths)
+        if layers > MOST_LAYERS:
+            raise ValueError(f"a model has at most {MOST_LAYERS} layers, not {layers}: give a smaller depth")
         height, width = (self.img_size,) * 2 if isinstance(self.img_size, int) else self.img_size or (1, 1)
         if height * width > MOST_PIXELS:
             raise ValueError(
                 f"img_size = {height} x {width} is more than the {MOST_PIXELS:,} pixels that an image may have: make it smaller"
             )
+
+    @property
+    def stage_depths(self) -> tuple[int, ...]:
+        """Layers with attention in every stage; none of a model without attention."""
+        return ()
 
     def filled(self, img_size: ImageSize = 32, in_chans: int = 3, num_classes: int = 10) -> Self:
         """What was left out, put in."""
@@ -78,6 +85,7 @@ class Backbone(nn.Module, Configured, family="model"):
     config: BackboneConfig
     variants: ClassVar[dict[str, dict[str, Any]]] = {}
     """Published sizes: a name and the options that differ from the defaults."""
+    stages: Iterable[nn.Module]
     norm: nn.Module
     pool: Pooling
     head: nn.Module
@@ -85,9 +93,7 @@ class Backbone(nn.Module, Configured, family="model"):
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__()
         self.config = config = config.filled()
-        assert config.img_size is not None
-        assert config.in_chans is not None
-        assert config.num_classes is not None
+        assert config.img_size is not None and config.in_chans is not None and config.num_classes is not None  # filled in
         self.img_size = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size
         self.in_chans, self.num_classes = config.in_chans, config.num_classes
         if type(config).attention != NO_ATTENTION:
@@ -137,6 +143,16 @@ class Backbone(nn.Module, Configured, family="model"):
     def attentions(self) -> list[Attention | Mixing]:
         """The attention of every block, in order."""
         return [module for module in self.modules() if isinstance(module, Attention | Mixing)]
+
+    @property
+    def heads(self) -> list[int]:
+        """The numbers of heads that its layers have, each once."""
+        return list(dict.fromkeys(mechanism_of(module).shape.num_heads for module in self.attentions()))
+
+    def block_weights(self) -> set[str]:
+        """Names of the weights inside its stages."""
+        inside = {id(tensor) for stage in self.stages for tensor in (*stage.parameters(), *stage.buffers())}
+        return {name for name, tensor in self.state_dict(keep_vars=True).items() if id(tensor) in inside}
 
     @torch.no_grad()
     def attention_inputs(self, x: Tensor) -> list[tuple[Attention | Mixing, Tensor, dict[str, Any]]]:

@@ -54,6 +54,7 @@ class CNN(Backbone, name="cnn"):
             widths = (config.embed_dim,)
             self.stem = one_grid(Stem.member(config.stem)(StemOptions(self.in_chans, config.embed_dim, config.patch_size)))
             self.stem.grid(*self.img_size)
+            self.stages = nn.ModuleList()
         self.norm = nn.Identity()
         self.pool = Mean(widths[-1])
         self.head = self.make_head(self.num_classes)

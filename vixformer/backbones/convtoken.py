@@ -51,6 +51,11 @@ class ConvToken(Staged, name="convtoken"):
         """Positions, of tokens="grid"."""
         act: str = "relu"
         drop_rate: Rate = 0.0
+        dropout = ("drop_rate",)
+
+        @property
+        def stage_depths(self) -> tuple[int, ...]:
+            return (self.depth,)
 
         def __post_init__(self) -> None:
             super().__post_init__()

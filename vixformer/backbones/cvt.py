@@ -50,6 +50,10 @@ class CvT(Staged, name="cvt"):
         pos: str = "none"
         """Learned or fixed positions are added in the first stage; rotary ones turn q and k in all, whose heads must be equally wide."""
 
+        @property
+        def stage_depths(self) -> tuple[int, ...]:
+            return self.depths
+
         def __post_init__(self) -> None:
             super().__post_init__()
             self.check_stages("dims", "depths", "num_heads", "kernels", "strides")

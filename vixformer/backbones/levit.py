@@ -65,6 +65,10 @@ class LeViT(Staged, name="levit"):
         distilled: bool = False
         """Two heads, of which one learned from a teacher; the answer is their mean."""
 
+        @property
+        def stage_depths(self) -> tuple[int, ...]:
+            return self.depths
+
         def __post_init__(self) -> None:
             super().__post_init__()
             self.check_stages("dims", "depths", "num_heads")
@@ -112,7 +116,7 @@ class LeViT(Staged, name="levit"):
 
     def attentions(self) -> list[Attention | Mixing]:
         """Those of the layout; the ones between stages are `shrink`'s."""
-        return [block.attn for stage in self.stages for block in stage]  # pyright: ignore
+        return [module for stage in self.stages for module in stage.modules() if isinstance(module, Attention | Mixing)]
 
     def spelled_out(self) -> Config:
         if not self.config.attention_bias:

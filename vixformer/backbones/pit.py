@@ -40,6 +40,10 @@ class PiT(Staged, name="pit"):
         pos_std: PositiveFloat = later(START)
         """Initial standard deviation of learned positions."""
 
+        @property
+        def stage_depths(self) -> tuple[int, ...]:
+            return self.depths
+
         def __post_init__(self) -> None:
             super().__post_init__()
             self.check_stages("depths", "num_heads")

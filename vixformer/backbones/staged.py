@@ -69,6 +69,7 @@ class StagedConfig(BackboneConfig):
     proj_drop_rate: Rate | None = later(None)
     """Dropout after attention; default: drop_rate. If given, drop_rate is that of the MLP alone."""
     drop_path_rate: Rate = 0.0
+    dropout = ("drop_rate", "proj_drop_rate", "drop_path_rate")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -143,7 +144,8 @@ class Staged(Backbone):
             if i:
                 x, grid = self.between(i, x, grid)
             rotation = self.pos.rotation(x, grid, self.repeats)
-            for block in stage:  # pyright: ignore[reportGeneralTypeIssues]
+            assert isinstance(stage, nn.ModuleList)
+            for block in stage:
                 # repeated grids are no image to a mechanism that looks at neighbours
                 x = block(x, grid=grid if self.repeats == 1 else None, rotation=rotation)
                 yield x, grid

@@ -42,6 +42,11 @@ class TransformerConfig(StagedConfig):
     """Dropout on the pooled vector, before the head."""
     head_drop_rate: Rate = 0.0
     """Dropout after each hidden layer of head="mlp"."""
+    dropout = (*StagedConfig.dropout, "pos_drop_rate", "pool_drop_rate", "head_drop_rate")
+
+    @property
+    def stage_depths(self) -> tuple[int, ...]:
+        return (self.depth,)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from vixformer.terminal import StatusLine, say, table
 
 
 def search_command(args: Sequence[str]) -> None:
-    from vixformer.experiments.search import spaces  # noqa: F401  # so that their names are known
+    importlib.import_module("vixformer.experiments.search.spaces")  # so that their names are known
     from vixformer.experiments.search.space import read_space
 
     words = list(args)

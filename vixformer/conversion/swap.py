@@ -94,8 +94,7 @@ def expanded(model: Backbone, attention: str) -> list[Any]:
     old = [mechanism_of(module).config for module in model.attentions()]
     if not old:
         raise ValueError(f"a {model.name} has no attention to convert: a vit, cct, cvt, levit, pit or convtoken has")
-    depths = getattr(model.config, "depths", None) or (len(old),)
-    layers: list[Any] = parse(attention).expand(*depths)
+    layers = parse(attention).expand(*(model.config.stage_depths or (len(old),)))
     return [_meant(layer, before, "scaling" in attention) for layer, before in zip(layers, old, strict=True)]
 
 

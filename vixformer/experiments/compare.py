@@ -269,7 +269,7 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
         found = [read_run(path) for path in paths]
         summaries = [run.summary or {} for run in found]
         test, seconds, peak = (column(summaries, key) for key in ("test_top1", "train_seconds", "peak_train_mb"))
-        assert test is not None and seconds is not None  # noqa: PT018
+        assert test is not None and seconds is not None
         first = summaries[0]
         rows.append(
             Row(

@@ -130,7 +130,7 @@ class Lanes:
 
     def _listen(self, lane: _Lane, job: str) -> None:
         given, said = lane.process.stdin, lane.process.stdout
-        assert given is not None and said is not None  # noqa: PT018
+        assert given is not None and said is not None
         with contextlib.suppress(BrokenPipeError), given, said:
             with contextlib.suppress(BrokenPipeError):  # it ended before it began, and its last line says why
                 given.write(job + "\n")

@@ -112,7 +112,7 @@ def _worth(model: Measured) -> bool:
 
 def _tied(a: Measured, b: Measured) -> bool:
     """Whether their times cannot be told apart, or are as good as equal."""
-    assert a.ratio is not None and b.ratio is not None  # noqa: PT018
+    assert a.ratio is not None and b.ratio is not None
     overlap = a.ratio.low <= b.ratio.high and b.ratio.low <= a.ratio.high
     return overlap or max(a.ratio.ratio, b.ratio.ratio) < TIE * min(a.ratio.ratio, b.ratio.ratio)
 

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import functools
 import gc
+import importlib
 import json
 import mmap
 import os
@@ -68,7 +69,7 @@ class _Server:
 
     def ask(self, job: Job) -> Peak:
         stdin, stdout = self.process.stdin, self.process.stdout
-        assert stdin is not None and stdout is not None  # noqa: PT018
+        assert stdin is not None and stdout is not None
         try:
             stdin.write(json.dumps({"job": vars(job), "foreign": foreign()}) + "\n")
             stdin.flush()
@@ -156,7 +157,7 @@ def _most(device: str) -> int:
 
 def main() -> None:
     """A job a line on standard input, its peak on standard output."""
-    import torch._dynamo  # noqa: F401  # what an optimiser imports at its first step, so that not every child has to
+    importlib.import_module("torch._dynamo")  # what an optimizer imports at its first step, so that not every child has to
 
     warnings.simplefilter("ignore", Note)  # the process that asks has said the same
     ops.prepare()

@@ -18,7 +18,7 @@ def compiled(module: nn.Module) -> Callable[..., Any]:
 
     def forward(x: Tensor, *args: Any, **options: Any) -> Any:
         if len(x) > 1:  # torch takes a batch of one for a constant
-            torch._dynamo.maybe_mark_dynamic(x, 0)
+            torch._dynamo.maybe_mark_dynamic(x, 0)  # pyright: ignore[reportPrivateUsage]
         return run(x, *args, **options)
 
     return forward

@@ -26,8 +26,7 @@ class Context(FunctionCtx):
 
     saved_tensors: tuple[Tensor, ...]
     others: Arguments
-
-    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
+    """Values that are no tensors, and `Tensor` in the place of each that is one."""
 
 
 def applied(function: type[torch.autograd.Function], *args: Any) -> Any:
@@ -63,8 +62,8 @@ class Operation:
     """Of `forward`, from the shapes of the tensors that it takes and from its other arguments."""
     backward_flops: ClassVar[Callable[..., int]]
 
-    op: ClassVar[torch._ops.OpOverload]
-    backward_op: ClassVar[torch._ops.OpOverload]
+    op: ClassVar[Any]
+    backward_op: ClassVar[Any]
     direct: ClassVar[type[torch.autograd.Function]]
 
     def __init_subclass__(cls, name: str) -> None:
@@ -100,12 +99,13 @@ class Operation:
     @classmethod
     def _remember(cls, ctx: Context, inputs: Arguments, output: Any) -> None:
         kept = cls.kept(inputs, output)
-        ctx.save_for_backward(*(x if isinstance(x, Tensor) else None for x in kept))
-        ctx.others = tuple(None if isinstance(x, Tensor) else x for x in kept)
+        ctx.save_for_backward(*(x for x in kept if isinstance(x, Tensor)))
+        ctx.others = tuple(Tensor if isinstance(x, Tensor) else x for x in kept)
 
     @staticmethod
     def recalled(ctx: Context) -> Arguments:
-        return tuple(other if tensor is None else tensor for tensor, other in zip(ctx.saved_tensors, ctx.others, strict=True))
+        tensors = iter(ctx.saved_tensors)
+        return tuple(next(tensors) if other is Tensor else other for other in ctx.others)
 
     @classmethod
     def differentiate(cls, ctx: Context, *grads: Tensor) -> Gradients:

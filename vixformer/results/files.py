@@ -27,6 +27,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
     try:
         with safe_open(path, framework="pt") as file:
             note = parse_json((file.metadata() or {}).get("note", "null"), "its note", finite=False)
-            return {name: file.get_tensor(name) for name in file.keys()}, note  # noqa: SIM118
+            names = file.keys()
+            return {name: file.get_tensor(name) for name in names}, note
     except (OSError, SafetensorError, ValueError) as error:
         raise ValueError(f"{path} is missing, damaged or cut short: {error}") from None

@@ -104,7 +104,7 @@ def layout_of(layers: Sequence[Any]) -> Layout | None:
     (kind,) = kinds
     if not isinstance(kind, Performer.Config):
         return Layout(place, kind.owner.name)
-    kernel = "softmax" if isinstance(kind.kernel, SoftmaxKernel.Config) else kind.kernel.owner.name  # pyright: ignore
+    kernel = "softmax" if isinstance(kind.kernel, SoftmaxKernel.Config) else kind.kernel.owner.name
     return Layout(place, kernel, kind.features if isinstance(kind.features, int) else None)
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vixformer.attention.layout import parse
-from vixformer.backbones.base import BEST, NO_ATTENTION, WEIGHTS_FILE
+from vixformer.attention.layout import Layer, parse
+from vixformer.backbones.base import BEST, NO_ATTENTION, WEIGHTS_FILE, BackboneConfig
 from vixformer.config import Recipe, read_named_recipe
 from vixformer.jsonfile import read_json, read_json_lines
 from vixformer.registry import fitted
@@ -127,10 +127,9 @@ def checked_run(run: Run) -> Run:
     return run
 
 
-def layers_of(model: Any, attention: str) -> list[Any] | None:
+def layers_of(model: BackboneConfig, attention: str) -> list[Layer] | None:
     """One configuration a layer; None of a model without attention."""
-    depths = getattr(model, "depths", None) or ((model.depth,) if hasattr(model, "depth") else None)
-    return None if depths is None or attention == NO_ATTENTION else parse(attention).expand(*depths)
+    return None if attention == NO_ATTENTION else parse(attention).expand(*model.stage_depths)
 
 
 def list_runs(out: str | Path, problem: Callable[[str], None] | None = None) -> list[Run]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import importlib
 import io
 import json
 import shlex
@@ -273,7 +274,8 @@ class _Reports:
         if runs == self.drawn or (self.drawing is not None and self.drawing.is_alive()):
             return
         self.drawn = runs
-        import sklearn.model_selection  # noqa: F401  # imports pandas, which altair looks at when another thread has it half imported
+        # it imports pandas, which altair looks at when another thread has it half imported
+        importlib.import_module("sklearn.model_selection")
 
         def draw() -> None:
             self.pictures = all_pictures(groups)

@@ -18,5 +18,5 @@ class Observer:
     def ends(self) -> None: ...
 
 
-class Stopped(Exception):  # noqa: N818
+class Stopped(Exception):
     """An observer's way to end a run after an epoch; what was done is kept."""

@@ -73,14 +73,14 @@ def load_parts(recipe: Recipe, device: torch.device, whole: Whole | None = None)
         )
     measured = channel_statistics(learn) if data.mean is None or data.std is None else None
     mean, std = data.mean or (measured and measured[0]), data.std or (measured and measured[1])
-    assert mean is not None and std is not None  # noqa: PT018
+    assert mean is not None and std is not None
     for name, values in (("mean", mean), ("std", std)):
         if len(values) not in (1, learn.shape[0]):
             raise ValueError(f"data.{name} has {len(values)} values and the images {learn.shape[0]} channels: give one a channel")
     size = learn.shape[1:] if data.resize is None else (data.resize, data.resize)
 
-    def loader(images: Images, augmentation: Augmentation = Augmentation()) -> Loader:  # noqa: B008
-        return Loader(images, train.batch_size, mean, std, size, device, augmentation)
+    def loader(images: Images, augmentation: Augmentation | None = None) -> Loader:
+        return Loader(images, train.batch_size, mean, std, size, device, augmentation or Augmentation())
 
     augmentation = Augmentation(data.crop, data.flip, data.rotate, data.cutout, data.interpolation)
     val = loader(everything.take(held)) if len(held) else None

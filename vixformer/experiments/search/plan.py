@@ -63,8 +63,7 @@ class Plan:
     @property
     def depth(self) -> int:
         """Layers to choose attention for."""
-        model: Any = self.recipe.model
-        return sum(depths) if (depths := getattr(model, "depths", None)) else getattr(model, "depth", 0)
+        return sum(self.recipe.model.stage_depths)
 
     @property
     def wanted(self) -> int:
