@@ -52,8 +52,10 @@ results: setup  ## the pages in docs/results, from the records there
 lab: setup  ## experiments that decide the documents' claims, in the background of other work; `LANES=2` when nothing else runs
 	$(BIN)/python -m tools.lab run --lanes $(or $(LANES),1)
 
-packages: setup  ## the wheel, the source and the trained models as release files, in dist/
+packages: setup  ## the wheels (with compiled kernels and without), the source and the trained models as release files, in dist/
+	rm -rf dist
 	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m tools.wheels dist/*-py3-none-any.whl
 	for model in $$(ls pretrained); do git archive --format zip --prefix $$model/ --output dist/pretrained-$$model.zip HEAD:pretrained/$$model; done
 
 test-packages: setup  ## ten minutes: the wheel and the source in a clean environment, the tutorial from its first line to its last

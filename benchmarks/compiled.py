@@ -37,20 +37,21 @@ SHAPES: dict[str, tuple[int, dict[str, Any]]] = {
 }
 
 
+def row(attention: str, tokens: str, train: bool, seconds: float) -> str:
+    batch, shape = SHAPES[tokens]
+    images = torch.randn(batch, 3, 32, 32)
+    torch.compiler.reset()
+    eager = Conditions(train=train)
+    model = create_model("vit", attention=attention, **shape, **SIZES)
+    calls = {"eager": call(model, images, eager), "compiled": call(model, images, replace(eager, compile=True))}
+    times = rounds(calls, seconds)
+    ratio = paired_ratio(times["compiled"], times["eager"])
+    least = [f"{summarised(times[key]).min:.1f}" for key in calls]
+    return f"| `{attention}` | {tokens} | {'training' if train else 'inference'} | {' | '.join(least)} | {ratio} |"
+
+
 def table(seconds: float) -> list[str]:
-    rows = []
-    for tokens, (batch, shape) in SHAPES.items():
-        images = torch.randn(batch, 3, 32, 32)
-        for attention in WORDS:
-            for train in (True, False):
-                torch.compiler.reset()
-                eager = Conditions(train=train)
-                model = create_model("vit", attention=attention, **shape, **SIZES)
-                calls = {"eager": call(model, images, eager), "compiled": call(model, images, replace(eager, compile=True))}
-                times = rounds(calls, seconds)
-                ratio = paired_ratio(times["compiled"], times["eager"])
-                least = [f"{summarised(times[key]).min:.1f}" for key in calls]
-                rows.append(f"| `{attention}` | {tokens} | {'training' if train else 'inference'} | {' | '.join(least)} | {ratio} |")
+    rows = [row(attention, tokens, train, seconds) for tokens in SHAPES for attention in WORDS for train in (True, False)]
     return ["| attention | tokens | step | eager, ms | compiled, ms | compiled / eager |", "|---|---|---|--:|--:|--:|", *rows]
 
 

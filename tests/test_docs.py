@@ -26,6 +26,8 @@ from vixformer.measure.bench import Models, Sizes
 from vixformer.nn.pooling import Pooling
 from vixformer.nn.positions import Positions
 from vixformer.nn.stems import Stem
+from vixformer.recipes import RECIPES
+from vixformer.registry import Named
 
 ROOT = Path(__file__).parent.parent
 OPTIONS = (Data, Train, Question, Models, Sizes)
@@ -98,10 +100,14 @@ def test_python_in_the_pages_runs(code: str, tmp_path: Path, monkeypatch: pytest
             pytest.skip("timm is not installed")
         return request.getfixturevalue("with_timm")(code)
     monkeypatch.chdir(tmp_path)
-    members = dict(Mechanism.members)
-    exec(code, {"__name__": __name__})
-    Mechanism.members.clear()
-    Mechanism.members.update(members)
+    known = [RECIPES, *(family.members for family in Named.families)]
+    before = [dict(names) for names in known]
+    try:
+        exec(compile(code, "page", "exec", dont_inherit=True), {"__name__": __name__})
+    finally:
+        for names, those in zip(known, before, strict=True):  # what pages add
+            names.clear()
+            names.update(those)  # pyright: ignore
 
 
 def commands(page: Path) -> list[str]:

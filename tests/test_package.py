@@ -1,10 +1,12 @@
-"""The wheel, in a virtual environment of its own: the tutorial from its first line to its last, on a folder of images."""
+"""The wheels, in a virtual environment of their own: kernels without a compiler, and the tutorial from its first line to its last."""
 
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,45 +18,103 @@ import pytest
 from PIL import Image
 
 from tests.test_docs import ROOT, commands
+from tools import wheels
 from vixformer.data.base import Part
 from vixformer.data.mini import FashionMini
+from vixformer.ops.native import targets
 
 PER_CLASS, TEST_PER_CLASS, CLASSES = 60, 12, 3
 
 
-def run(*words: str | Path, cwd: Path) -> str:
-    done = subprocess.run([str(word) for word in words], cwd=cwd, capture_output=True, text=True)
+MACHINES = [machine for machine in wheels.MACHINES if shutil.which(wheels.compiler(machine))]
+
+
+def run(*words: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run([str(word) for word in words], cwd=cwd, env=env, capture_output=True, text=True)
     assert done.returncode == 0, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel and the sdist of what is committed."""
+    """A folder with the wheels and the sdist of what is committed."""
     folder = tmp_path_factory.mktemp("built")
     run("git", "clone", "--quiet", ROOT, folder / "source", cwd=folder)
     run(sys.executable, "-m", "build", "--outdir", folder / "dist", folder / "source", cwd=folder)
+    (wheel,) = (folder / "dist").glob("*.whl")
+    for machine in MACHINES:
+        wheels.made(wheel, machine)
     return folder / "dist"
+
+
+@pytest.fixture(scope="module")
+def programs(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of an environment with the wheel that pip chooses, and nothing else of this one."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder / "venv", with_pip=True)
+    found = ["--find-links", built, "--constraint", ROOT / "constraints.txt", f"vixformer[export,report,serve]=={version(built)}"]
+    run(folder / "venv" / "bin" / "pip", "install", "--quiet", *found, cwd=folder)
+    return folder / "venv" / "bin"
+
+
+def version(built: Path) -> str:
+    (wheel,) = built.glob("*-py3-none-any.whl")
+    return wheel.name.split("-")[1]
 
 
 @pytest.mark.slow
 def test_what_is_in_the_packages(built: Path) -> None:
-    (wheel,), (source,) = built.glob("*.whl"), built.glob("*.tar.gz")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"vixformer/ops/native/linear.c", "vixformer/data/embedded/fashion-mini-train.xz"} <= names
-    assert not [name for name in names if name.startswith(("tests/", "docs/", "benchmarks/"))]
-    assert wheel.stat().st_size < 5 * 2**20
+    (plain,), (source,) = built.glob("*-py3-none-any.whl"), built.glob("*.tar.gz")
+    assert {path.stem.rpartition("-")[2] for path in built.glob("*.whl")} == {"any", *map(wheels.platform_tag, MACHINES)}
+    for wheel in built.glob("*.whl"):
+        names = set(zipfile.ZipFile(wheel).namelist())
+        assert {"vixformer/ops/native/linear.c", "vixformer/data/embedded/fashion-mini-train.xz"} <= names
+        assert not [name for name in names if name.startswith(("tests/", "docs/", "benchmarks/"))]
+        assert wheel.stat().st_size < 5 * 2**20
+        libraries = {Path(name).stem for name in names if name.endswith(".so")}
+        assert libraries == {name for name, target in targets.TARGETS.items() if wheel.stem.endswith(target.machine)}
     with tarfile.open(source) as archive:
         assert any(name.endswith("/tests/test_package.py") for name in archive.getnames())
-    assert re.match(r"vixformer-\d+\.\d+", wheel.name)  # git's, or the fallback where there are no tags
+    assert re.match(r"vixformer-\d+\.\d+", plain.name)  # git's, or the fallback where there are no tags
+
+
+KERNELS_RUN = r"""
+import re, sys
+from pathlib import Path
+import torch
+from vixformer import create_attention
+from vixformer.ops import native
+x = torch.randn(2, 50, 64, requires_grad=True)
+for word in ("softmax", "performer", "nystrom(landmarks=16)", "linformer(rank=16)", "prism"):
+    before = native.calls()
+    create_attention(word, dim=64, num_heads=2, num_tokens=50)(x).sum().backward()
+    assert native.calls() >= before + 2, word
+runtimes = set(re.findall(r"\S*/lib(?:gomp|omp|iomp)[^/\s]*", Path("/proc/self/maps").read_text()))
+assert len(runtimes) == 1, runtimes
+print(native.status().instructions)
+"""
 
 
 @pytest.mark.slow
-def test_the_tutorial_in_a_clean_environment(built: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "venv", with_pip=True)
-    programs = tmp_path / "venv" / "bin"
-    (wheel,) = built.glob("*.whl")
-    run(programs / "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", f"{wheel}[export,report,serve]", cwd=tmp_path)
+@pytest.mark.skipif(platform.machine() not in MACHINES, reason="no wheel with kernels for this machine was made")
+def test_kernels_run_without_a_compiler(built: Path, programs: Path, tmp_path: Path) -> None:
+    again = ["--quiet", "--no-deps", "--force-reinstall", "--find-links", built, f"vixformer=={version(built)}"]
+    run(programs / "pip", "install", *again, cwd=tmp_path)  # after a test that installed the source
+    alone = {"PATH": str(programs), "HOME": str(tmp_path), "OMP_NUM_THREADS": "2"}
+    assert shutil.which("cc", path=alone["PATH"]) is None
+    best, *others = targets.possible()
+    for wish in ("", best, *others):
+        environment = alone | ({"VIX_NATIVE": wish} if wish else {})
+        said = run(programs / "vix", "doctor", cwd=tmp_path, env=environment)
+        assert re.search(r"^kernels +on$", said, re.MULTILINE), said
+        assert f"{wish or best} in the compiled kernels" in said
+        assert f"{wish or best}.so (from the wheel)" in said
+        assert run(programs / "python", "-c", KERNELS_RUN, cwd=tmp_path, env=environment).strip() == (wish or best)
+    assert not (tmp_path / ".cache").exists()
+
+
+@pytest.mark.slow
+def test_the_tutorial_in_a_clean_environment(built: Path, programs: Path, tmp_path: Path) -> None:
     write_photos(tmp_path / "photos")
     steps = {line.split()[1]: line for line in commands(ROOT / "docs" / "tutorial.md")}
     assert list(steps) == ["compare", "report", "serve", "convert", "predict", "export"]

@@ -16,15 +16,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.ops.conftest import QUICK, Cache
 from vixformer import create_attention
 from vixformer.measure import memory
 from vixformer.notes import Note
 from vixformer.ops import native
 from vixformer.ops.native import build
-from vixformer.ops.softmax import exact_attention
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
-QUICK = "-O0"  # compiled in a fifth of the time
 FORK = multiprocessing.get_context("fork") if hasattr(os, "fork") else None
 
 
@@ -35,62 +34,6 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     build.found.cache_clear()
     yield
     build.found.cache_clear()
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library, compiled once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("whole")))
-        patch.setenv("VIX_NATIVE_FLAGS", QUICK)
-        build.found.cache_clear()
-        built = native.library()
-    assert built is not None
-    return Path(built._name)
-
-
-class Cache:
-    """A private cache, and a compiler that has compiled this before (as ccache has): it copies, and counts how often."""
-
-    def __init__(self, home: Path, whole: Path) -> None:
-        self.folder, self.log = home / "cache" / "vix" / "native", home / "log"
-        self.script = home / "compiler"
-        self.script.write_text(f'#!/bin/sh\necho $$ >> "{self.log}"\nsleep "$1"\nwhile [ "$1" != -o ]; do shift; done\ncp "{whole}" "$2"\n')
-        self.script.chmod(0o755)
-
-    def load(self) -> bool:
-        """As a new process would, and whether it works."""
-        build.found.cache_clear()
-        return native.library() is not None and _answers()
-
-    @property
-    def file(self) -> Path:
-        (file,) = self.folder.glob("*.so")
-        return file
-
-    def replace(self, content: bytes) -> None:
-        """By another file: the one that this process has loaded must stay."""
-        file = self.file
-        file.unlink()
-        file.write_bytes(content)
-
-    @property
-    def compilations(self) -> int:
-        return len(self.log.read_text().splitlines())
-
-
-@pytest.fixture
-def cache(tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
-    cache = Cache(tmp_path, whole)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("CC", f"{cache.script} 0.2")
-    return cache
-
-
-def _answers() -> bool:
-    q = torch.randn(1, 2, 5, 16)
-    out = exact_attention(q, q, q)
-    return out is not None and torch.allclose(out, torch.nn.functional.scaled_dot_product_attention(q, q, q), atol=1e-5)
 
 
 def test_it_is_compiled_once_and_leaves_one_file(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,6 +114,24 @@ def test_a_cache_that_cannot_be_is_no_disaster(cache: Cache, tmp_path: Path, mon
         assert cache.load()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts as Linux does")
+def test_a_read_only_home(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o500)
+    mounted = os.geteuid() == 0  # who may write everywhere
+    if mounted and subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", home], capture_output=True).returncode:
+        pytest.skip("mounting a file system needs root outside of a container")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(home))
+    try:
+        with pytest.warns(Note, match="cannot be kept in the cache"):
+            assert cache.load()
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", home], check=True)
+    assert cache.compilations == 1
+
+
 def test_another_openmp_is_another_library(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache.load()
     other = tmp_path / "libgomp.so.1"
@@ -244,11 +205,14 @@ def test_the_process_that_measures_memory_does_not_repeat_it(cache: Cache) -> No
         ({"CC": 'cc "'}, "CC='cc \"' cannot be read (No closing quotation)", "set CC as in a shell"),
         ({"CC": " "}, "CC=' ' names no C compiler", "set CC to the compiler that you have"),
         ({"CC": "cc", "VIX_NATIVE_FLAGS": "--no-such-flag"}, "cc could not compile them (", "no-such-flag"),
+        ({"VIX_NATIVE": "fast"}, "VIX_NATIVE='fast' is unknown", "set it to one of 0, native, avx512, avx2, neon, or unset it"),
+        ({"VIX_NATIVE": "avx2"}, "VIX_NATIVE=avx2 wants instructions that this processor does not have", "set it to native, or unset it"),
     ],
 )
 def test_why_kernels_are_off_is_said_once(setting: dict[str, str], reason: str, advice: str, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        patch.setattr(build, "possible", lambda: [])  # as on a processor from before 2013
         for key, value in setting.items():
             patch.setenv(key, value)
         with pytest.warns(Note, match="compiled attention kernels are off, so attention is slower: ") as said:
@@ -272,7 +236,7 @@ def test_status_of_kernels_that_are_on(cache: Cache) -> None:
     assert cache.load()
     status = native.status()
     assert status.instructions in ("avx512", "avx2", "avx", "sse2", "sve", "neon", "generic")
-    assert (status.on, status.library, status.reason) == (True, str(cache.file), None)
+    assert (status.on, status.library, status.origin, status.reason) == (True, str(cache.file), "compiled here", None)
 
 
 @pytest.mark.filterwarnings("ignore::vixformer.notes.Note")

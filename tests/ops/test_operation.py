@@ -185,6 +185,7 @@ def test_activation_checkpointing_and_inference_mode(name: str) -> None:
         assert torch.equal(function(*args), out)
 
 
+@pytest.mark.skipif(not hasattr(torch.library, "register_autocast"), reason="operations have autocast rules from torch 2.7 on")
 @every
 def test_autocast_does_not_make_it_less_precise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     operation, args = passed(name, monkeypatch)

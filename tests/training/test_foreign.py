@@ -12,6 +12,7 @@ from tests.training.test_loop import tiny
 from vixformer import from_pretrained
 from vixformer.attention.base import Mechanism
 from vixformer.experiments.lanes import Lanes
+from vixformer.measure.advise import Question, advise
 from vixformer.measure.memory import Job, _server, peak_memory
 from vixformer.notes import Note
 from vixformer.training.loop import train
@@ -44,6 +45,11 @@ def test_it_is_measured_and_found_again(own: Path, tmp_path: Path) -> None:
     _forget()
     with pytest.raises(ValueError, match=r'unknown attention "mean".*; import mymean first, which the model was made with'):
         from_pretrained(tmp_path / "run")
+
+
+def test_advice_considers_it(own: Path) -> None:
+    small = Question(image=8, patch=4, batch=1, dim=16, depth=1, heads=2, seconds=1)
+    assert "mean" in [layer.attention for layer in advise(small).layers]
 
 
 @pytest.mark.slow

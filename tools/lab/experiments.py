@@ -41,10 +41,10 @@ HYBRID = (
     ),
 )
 FAST = (
-    Experiment("fast-cifar10", ("fast-attention/exp1/*",), epochs=14, seeds=3, fraction=0.5),
-    Experiment("fast-features", ("fast-attention/exp[23]/*",), epochs=14, seeds=3, fraction=0.5),
-    Experiment("fast-tiny", ("fast-attention/exp[58]/*",), epochs=7, seeds=3, fraction=0.5),
-    Experiment("fast-tiny-features", ("fast-attention/exp6/*",), epochs=7, seeds=3, fraction=0.5),
+    Experiment("fast-cifar10", ("fast-attention/exp1/*",), epochs=8, seeds=3, fraction=0.25),
+    Experiment("fast-features", ("fast-attention/exp[23]/*",), epochs=8, seeds=3, fraction=0.25),
+    Experiment("fast-tiny", ("fast-attention/exp[58]/*",), epochs=5, seeds=3, fraction=0.5),
+    Experiment("fast-tiny-features", ("fast-attention/exp6/*",), epochs=5, seeds=3, fraction=0.5),
 )
 KERNELS = (  # in bfloat16, which is to these processors what the document's float16 is to its own
     Experiment(
@@ -58,8 +58,8 @@ KERNELS = (  # in bfloat16, which is to these processors what the document's flo
     Experiment(
         "kernels-printed",
         tuple(f"cifar-kernels/{name}" for name in ("vit", "relu", "elu-?", "gelu-?", "exp", "ftheta", "ftheta-mixture")),
-        epochs=10,
-        seeds=3,
+        epochs=5,
+        seeds=2,
         fraction=0.25,
         changes={"train.precision": "bfloat16"},
     ),
@@ -98,7 +98,7 @@ LINEAR = (
 )
 XFORMERS = (
     *(
-        Experiment(f"xformers-{name}", xformers("cifar10", *rows), epochs=8, seeds=3, fraction=0.2, changes=SMALL, worth=worth)
+        Experiment(f"xformers-{name}", xformers("cifar10", *rows), epochs=6, seeds=3, fraction=0.2, changes=SMALL, worth=worth)
         for name, (worth, *rows) in {
             "table-1": (0, *VITS, *MIXERS, *of((*VITS, *MIXERS), "hybrid-")),
             "stages": (0, *STAGED, *of(("pit", "pin", "pip"), "hybrid-")),
@@ -108,7 +108,7 @@ XFORMERS = (
     Experiment(
         "xformers-tiny",
         xformers("tiny-imagenet", *VITS, *MIXERS, *of((*VITS, *MIXERS), "hybrid-"), *STAGED[:-3]),
-        epochs=8,
+        epochs=6,
         seeds=3,
         changes={"data.resize": 32, "train.batch_size": 64},
     ),
@@ -116,7 +116,7 @@ XFORMERS = (
 FLOWERS = {"data.root": str(data_root() / "flowers")}
 PHOTOS = (
     Experiment("photos-400", ("photos/400/*",), epochs=20, seeds=3, changes=FLOWERS, tune=3, worth=6),
-    Experiment("photos-1600", ("photos/1600/*",), epochs=20, seeds=3, changes=FLOWERS, worth=6),
+    Experiment("photos-1600", ("photos/1600/*",), epochs=10, seeds=3, changes=FLOWERS, worth=6),
 )
 LENS = (Experiment("lens-tuned", ("lens/cifar10/*",), epochs=5, seeds=5, tune=3, worth=8),)
 

@@ -33,7 +33,7 @@ def doctor(args: Sequence[str]) -> None:
         "kernels": "on" if status.on else f"off: {status.reason}",
     }
     if status.on:
-        lines["library"] = str(status.library)
+        lines["library"] = f"{status.library} ({status.origin})"
     else:
         lines["to do"] = str(status.advice)
     for name, value in lines.items():

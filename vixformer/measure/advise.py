@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import PositiveFloat, PositiveInt
 
+from vixformer.attention.base import Core, Mechanism
 from vixformer.measure.bench import Measured, Sizes, bench_attention, bench_models, check_models
 
 WORTH = 1.1
@@ -119,12 +120,14 @@ def _tied(a: Measured, b: Measured) -> bool:
 
 def _candidates(tokens: int) -> list[str]:
     """What has q and k, so that it can take the place of exact attention in a trained model too; sizes that make sense for so many
-    tokens. In the order in which ties are decided: nearest to the accuracy of exact attention first, by docs/choosing.md."""
+    tokens. In the order in which ties are decided: nearest to the accuracy of exact attention first, by docs/choosing.md, and last what it
+    does not know."""
     few = [m for m in (16, 32, 64, 128, 256) if 2 * m <= tokens] or [16]
     words = ["softmax", "lens", "prism", "hedgehog", "focused", "cosine"]
     words += [f"{family}{m})" for family in ("performer(kernel=relu, features=", "performer(features=") for m in few]
     words += [f"{family}{m})" for family in ("linformer(rank=", "nystrom(landmarks=") for m in few if m >= min(32, few[-1])]
-    return words
+    named = {word.partition("(")[0] for word in words}
+    return words + [word for word, mechanism in sorted(Mechanism.members.items()) if issubclass(mechanism, Core) and word not in named]
 
 
 def _best_of_each(layers: Sequence[Measured], exact: float) -> list[str]:

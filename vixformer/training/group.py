@@ -15,12 +15,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from vixformer.measure.accuracy import Scores
 from vixformer.nn.block import Block
+
+try:
+    from torch.distributed.fsdp import fully_shard
+except ImportError:  # torch 2.5
+    from torch.distributed._composable.fsdp import fully_shard  # pyright: ignore[reportPrivateImportUsage]
 
 
 class Group:

@@ -1,4 +1,4 @@
-"""The library of compiled kernels: compiled on first use and kept in the user's cache, where only the user can write."""
+"""The library of compiled kernels: from the wheel, or compiled on first use and kept in the user's cache, where only the user can write."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ from pathlib import Path
 import torch
 
 from vixformer.notes import note
+from vixformer.ops.native.targets import TARGETS, possible, processor
 from vixformer.writing import waiting
 
 HERE = Path(__file__).parent
 SOURCES = sorted(HERE.glob("*.c"))
 # -ffast-math would undo the rounding that exp is made of
-FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC", "-shared"]
+FLAGS = ["-O3", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC"]
+NATIVE = "native"
+CHOICES = ("0", NATIVE, *TARGETS)
+"""What VIX_NATIVE may say: no kernels, kernels compiled here for this very processor, or kernels for an instruction set."""
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 LOCK = "lock"
 LOG = ".log"
@@ -42,6 +46,8 @@ class Status:
     """The instruction set that they were compiled for."""
     library: str | None = None
     """Where the library lies; in a temporary folder it is removed once it is loaded."""
+    origin: str | None = None
+    """Whether it came from the wheel or was compiled here."""
     reason: str | None = None
     advice: str | None = None
 
@@ -62,15 +68,41 @@ def status() -> Status:
 @functools.cache
 def found() -> tuple[ctypes.CDLL | None, Status]:
     """Once a process, with one note where kernels are off though they could be on."""
-    if os.environ.get("VIX_NATIVE") == "0":
+    wish = os.environ.get("VIX_NATIVE", "")
+    if wish == "0":
         return None, Status(False, reason="the environment variable VIX_NATIVE is 0", advice="unset it")
     try:
-        built = _loaded(_command())
+        _check(wish)
+        shipped = _shipped(wish)
+        built = shipped or _loaded(_command(wish))
     except NotBuiltError as error:
         reason, advice = error.args
         note(f"compiled attention kernels are off, so attention is slower: {reason}. To change that, {advice}; or set VIX_NATIVE=0")
         return None, Status(False, reason=reason, advice=advice)
-    return built, Status(True, built.instructions().decode(), built._name)
+    return built, Status(True, built.instructions().decode(), built._name, "from the wheel" if shipped else "compiled here")
+
+
+def _check(wish: str) -> None:
+    if wish not in ("", "1", *CHOICES):
+        raise NotBuiltError(f"VIX_NATIVE={wish!r} is unknown", f"set it to one of {', '.join(CHOICES)}, or unset it")
+    if wish in TARGETS and wish not in possible():
+        others = ", ".join(possible()) or NATIVE
+        raise NotBuiltError(f"VIX_NATIVE={wish} wants instructions that this processor does not have", f"set it to {others}, or unset it")
+
+
+def _shipped(wish: str) -> ctypes.CDLL | None:
+    """The library in the wheel for the best instructions of this processor, or for those wished for. It is as fast as one compiled here,
+    and needs no compiler. It names no OpenMP runtime, so that it finds torch's."""
+    if wish == NATIVE or os.environ.get("VIX_NATIVE_FLAGS"):
+        return None
+    for name in possible():
+        path = HERE / f"{name}.so"
+        if wish in ("", "1", name) and path.exists():
+            with contextlib.suppress(OSError, AttributeError):  # a torch without libgomp: what is compiled here finds another
+                for openmp in _openmp():
+                    ctypes.CDLL(str(openmp), mode=ctypes.RTLD_GLOBAL)
+                return _declared(ctypes.CDLL(str(path)))
+    return None
 
 
 def _loaded(command: list[str]) -> ctypes.CDLL:
@@ -90,7 +122,7 @@ def _loaded(command: list[str]) -> ctypes.CDLL:
             raise NotBuiltError(f"no folder to compile in ({error})", "make room in a folder for temporary files, or set TMPDIR") from None
 
 
-def _command() -> list[str]:
+def _command(wish: str) -> list[str]:
     """The compiler in CC, which may have arguments, and flags."""
     posix = os.name != "nt"
     words: dict[str, list[str]] = {}
@@ -104,12 +136,14 @@ def _command() -> list[str]:
     if not compiler or shutil.which(compiler[0]) is None:
         missing = f"there is no C compiler named {compiler[0]}" if compiler else f"CC={os.environ['CC']!r} names no C compiler"
         raise NotBuiltError(missing, "install gcc or clang, or set CC to the compiler that you have")
-    return [*compiler, *FLAGS, *words["VIX_NATIVE_FLAGS"]]
+    flags = TARGETS[wish].flags if wish in TARGETS else ("-march=native",)
+    return [*compiler, *FLAGS, "-shared", *flags, *words["VIX_NATIVE_FLAGS"]]
 
 
 def _openmp() -> list[Path]:
-    """Torch's threads, not a second set beside them."""
-    return sorted((Path(torch.__file__).parent / "lib").glob("libgomp*"))
+    """Torch's threads, not a second set beside them. Where torch keeps them depends on its version and the processor."""
+    package = Path(torch.__file__).parent
+    return sorted(path for folder in (package / "lib", package.with_name("torch.libs")) for path in folder.glob("libgomp*"))
 
 
 def _key(command: list[str]) -> str:
@@ -117,7 +151,7 @@ def _key(command: list[str]) -> str:
     text = [path.read_text() for path in (*SOURCES, *sorted(HERE.glob("*.h")))]
     openmp = [(path.name, _digest(path)) for path in _openmp()]
     compilers = [_version(path) for word in command if (path := shutil.which(word))]  # ccache gcc: both
-    content = (text, command, compilers, openmp, platform.machine(), _processor())
+    content = (text, command, compilers, openmp, platform.machine(), processor())
     return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 
@@ -125,12 +159,6 @@ def _version(program: str) -> tuple[str, int, int]:
     """Of an executable: another one of its name is another compiler."""
     found = os.stat(program)
     return program, found.st_size, found.st_mtime_ns
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    flags = [line for line in info.read_text().splitlines() if line.startswith(("flags", "Features"))] if info.exists() else []
-    return flags[0] if flags else platform.processor()
 
 
 def _cache() -> Path:
