@@ -105,9 +105,10 @@ class Backbone(nn.Module, Configured, family="model"):
 
     def forward_features(self, x: Tensor) -> Tensor:
         """Tokens (B, P + N, D) after the last block, normalised."""
-        for x, _ in self.run(x):  # noqa: B007, B020
-            pass
-        return self.norm(x)
+        last = x
+        for tokens, _ in self.run(x):
+            last = tokens
+        return self.norm(last)
 
     def forward_maps(self, x: Tensor) -> list[Tensor]:
         """The image as seen after each block, (B, D, height, width); for detection and segmentation."""
