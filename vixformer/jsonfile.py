@@ -7,6 +7,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+Values = dict[str, Any]
+"""Options as they were given, or JSON as it was read: names and values of which only a check knows the types."""
 MOST_BYTES = 32 * 2**20
 """The confusion matrix of a thousand classes takes ten MiB."""
 MOST_DEPTH = 32
@@ -52,7 +54,7 @@ def read_limited(path: Path) -> bytes:
     return data
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> Values:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

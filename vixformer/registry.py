@@ -14,6 +14,8 @@ from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from vixformer.jsonfile import Values
+
 T = TypeVar("T")
 LARGEST = 2**53
 """Of whole numbers in a configuration: products of two still fit into the sizes that torch computes with."""
@@ -76,7 +78,7 @@ def is_foreign(cls: type) -> bool:
     return cls.__module__.partition(".")[0] != __package__
 
 
-def foreign() -> dict[str, Any]:
+def foreign() -> Values:
     """The modules outside this package whose classes joined a family, and their files: a helper process needs them to know the same names.
     It cannot import classes of a script or a notebook; these are listed separately."""
     members: list[Any] = [cls for family in Named.families for cls in family.members.values() if is_foreign(cls)]
@@ -125,7 +127,7 @@ def later(default: Any) -> Any:
     return dataclasses.field(default=default, metadata={"later": True})
 
 
-def stated(config: Any) -> dict[str, Any]:
+def stated(config: Any) -> Values:
     """The fields of a configuration and their values, as they are written down and hashed."""
     values = {field: getattr(config, field.name) for field in dataclasses.fields(config)}
     return {field.name: value for field, value in values.items() if "later" not in field.metadata or value != field.default}
@@ -178,7 +180,7 @@ def _short(value: Any, most: int = 60) -> str:
 
 
 @functools.cache
-def _hints(config: type) -> dict[str, Any]:
+def _hints(config: type) -> Values:
     return get_type_hints(config)
 
 

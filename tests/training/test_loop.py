@@ -118,7 +118,7 @@ def test_an_option_of_the_step_is_not_ignored(options: dict[str, Any]) -> None:
 
         class Look(Observer):
             def batch_done(self, state: State, loss: float) -> None:
-                seen.append(state.model.head.weight.detach().clone())
+                seen.append(state.model.get_parameter("head.weight").detach().clone())
 
         train(tiny(epochs=1, optimizer="sgd", lr=0.1, fraction=0.03, **more), observer=Look())
         return seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -54,7 +54,7 @@ class Performer(LinearCore, name="performer"):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            kernel: Any = self.kernel
+            kernel = self.kernel
             if self.window != WINDOW and not self.local_heads:
                 raise ValueError(f"window = {self.window} has no effect without local heads: give local_heads too, or leave window out")
             if self.features is None and kernel.owner.projects == "always":
@@ -85,7 +85,7 @@ class Performer(LinearCore, name="performer"):
             raise ValueError(f"{have}: give at most {shape.num_heads}")
         self.far = shape.num_heads - config.local_heads
         width = shape.head_dim
-        kernel: Any = config.kernel
+        kernel = config.kernel
         features = config.features
         if features == "auto":
             features = None if kernel.owner.projects == "never" else max(1, int(width * math.log(width)))

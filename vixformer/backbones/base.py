@@ -20,7 +20,7 @@ from vixformer import hub
 from vixformer.attention.base import Core
 from vixformer.attention.layout import MOST_LAYERS, parse, print_layers
 from vixformer.attention.project.projection import Attention, Mixing, mechanism_of
-from vixformer.jsonfile import read_json
+from vixformer.jsonfile import Values, read_json
 from vixformer.nn.pooling import Pooling
 from vixformer.ops import Grid
 from vixformer.registry import Configured, Named, Settings, checked, is_foreign, stated
@@ -83,7 +83,7 @@ class Backbone(nn.Module, Configured, family="model"):
 
     Config = BackboneConfig
     config: BackboneConfig
-    variants: ClassVar[dict[str, dict[str, Any]]] = {}
+    variants: ClassVar[dict[str, Values]] = {}
     """Published sizes: a name and the options that differ from the defaults."""
     stages: Iterable[nn.Module]
     norm: nn.Module
@@ -156,11 +156,11 @@ class Backbone(nn.Module, Configured, family="model"):
         return {name for name, tensor in self.state_dict(keep_vars=True).items() if id(tensor) in inside}
 
     @torch.no_grad()
-    def attention_inputs(self, x: Tensor) -> list[tuple[Attention | Mixing, Tensor, dict[str, Any]]]:
+    def attention_inputs(self, x: Tensor) -> list[tuple[Attention | Mixing, Tensor, Values]]:
         """For images, what the attention of every block gets: the module, its tokens and its options."""
-        seen: list[tuple[Attention | Mixing, Tensor, dict[str, Any]]] = []
+        seen: list[tuple[Attention | Mixing, Tensor, Values]] = []
 
-        def note(module: Any, args: tuple[Tensor, ...], options: dict[str, Any], _: Tensor) -> None:
+        def note(module: Any, args: tuple[Tensor, ...], options: Values, _: Tensor) -> None:
             seen.append((module, args[0], options))
 
         hooks = [module.register_forward_hook(note, with_kwargs=True) for module in self.attentions()]
@@ -235,7 +235,7 @@ def from_pretrained(folder: str | Path) -> Backbone:
     return model.eval()
 
 
-def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
+def read_config(folder: Path) -> tuple[str, Values]:
     """The backbone's name and its options."""
     path = folder / CONFIG_FILE
     values = read_json(path)

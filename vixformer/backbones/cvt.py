@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from vixformer.attention.base import Shape
 from vixformer.backbones.base import Sizes
 from vixformer.backbones.staged import Staged, StagedConfig, check_heads, make_blocks
+from vixformer.jsonfile import Values
 from vixformer.nn.norms import make_norm
 from vixformer.nn.pooling import Pooling, class_token, with_class_token
 from vixformer.nn.positions import Positions
@@ -73,7 +74,7 @@ class CvT(Staged, name="cvt"):
 
     config: Config
 
-    variants: ClassVar[dict[str, dict[str, Any]]] = {
+    variants: ClassVar[dict[str, Values]] = {
         name: dict(
             img_size=224, num_classes=1000, dims=dims, depths=depths, num_heads=heads, kernels=(7, 3, 3), strides=(4, 2, 2), kv_stride=2,
             paddings=(2, 1, 1), scale="width", mlp_ratio=4.0, pool="cls",

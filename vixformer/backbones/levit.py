@@ -20,6 +20,7 @@ from vixformer.attention.project.projection import Attention, Mixing, build_atte
 from vixformer.attention.softmax import Softmax
 from vixformer.backbones.base import Sizes
 from vixformer.backbones.staged import BlockOptions, Staged, StagedConfig, make_blocks, one_grid
+from vixformer.jsonfile import Values
 from vixformer.nn.mlp import MLP
 from vixformer.nn.norms import NormName
 from vixformer.nn.pooling import Mean
@@ -77,7 +78,7 @@ class LeViT(Staged, name="levit"):
 
     config: Config
 
-    variants: ClassVar[dict[str, dict[str, Any]]] = {
+    variants: ClassVar[dict[str, Values]] = {
         name: dict(
             img_size=224, num_classes=1000, patch_size=16, stem="levit", dims=dims, depths=depths, num_heads=heads, head_dim=width,
             value_ratio=2, attention_bias=True, out_bias=False, mlp_norm=True, attn_act="hardswish", head_norm=True, distilled=True,

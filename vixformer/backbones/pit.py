@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from pydantic import PositiveFloat, PositiveInt
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from vixformer.attention.base import Shape
 from vixformer.backbones.base import Sizes
 from vixformer.backbones.staged import Staged, StagedConfig, make_blocks, one_grid
+from vixformer.jsonfile import Values
 from vixformer.nn.norms import make_norm
 from vixformer.nn.pooling import ClassToken, class_token, with_class_token
 from vixformer.nn.positions import START, Positions
@@ -50,7 +51,7 @@ class PiT(Staged, name="pit"):
 
     config: Config
 
-    variants: ClassVar[dict[str, dict[str, Any]]] = {
+    variants: ClassVar[dict[str, Values]] = {
         f"pit-{size}": dict(
             img_size=224, num_classes=1000, patch_size=patch, patch_stride=stride, embed_dim=width * heads, head_dim=width, depths=depths,
             num_heads=(heads, 2 * heads, 4 * heads), mlp_ratio=4.0,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -75,7 +74,7 @@ class Choice:
     """Why its times are not reliable, where they are not."""
 
 
-Judge = Callable[[Any], tuple[float, float]]
+Judge = Callable[[Backbone], tuple[float, float]]
 """Loss and top-1 of a model."""
 
 
@@ -100,7 +99,7 @@ def choose_layers(
     distill(new, model, lessons, steps=steps, watch=lambda step, _: watch("teaching", step + 1, steps), keep=keep, fitting=fitting)
     loader = _cut(val, new, len(differing(model, configurations(new))))
 
-    def judge(candidate: Any) -> tuple[float, float]:
+    def judge(candidate: Backbone) -> tuple[float, float]:
         scores = evaluate(candidate, loader)
         return scores.loss, scores.top1
 

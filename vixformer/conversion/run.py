@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from vixformer.backbones.base import Backbone
 from vixformer.config import FINE_TUNING, Data, Recipe
@@ -22,7 +21,7 @@ def recipe_of(folder: Path, model: Backbone, data: str | None) -> Recipe:
     if (folder / RECIPE).exists():
         recipe = read_run(folder).recipe
         return recipe if data is None else replace(recipe, data=replace(recipe.data, name=data))
-    config: Any = model.config
+    config = model.config
     if data is None:
         raise ValueError(f"{folder} is a model without a recipe: say which images it is for, as in --data cifar10")
     if not (folder / PREPROCESSING_FILE).exists():

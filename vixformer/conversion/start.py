@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
@@ -17,6 +16,7 @@ from vixformer.config import Recipe
 from vixformer.conversion.distill import distill, fitted_before, images_of_step, seconds_of
 from vixformer.conversion.swap import check, configurations, fitted_on, swap
 from vixformer.data.loader import Loader
+from vixformer.jsonfile import Values
 
 TEACHING = "teaching.safetensors"
 """In a run folder, what is known of its layers before they were trained: fitted weights, and a distillation that is not over."""
@@ -25,18 +25,18 @@ TEACHING = "teaching.safetensors"
 @dataclass(frozen=True)
 class Start:
     model: Backbone
-    conversion: dict[str, Any] | None
+    conversion: Values | None
     """What became of the weights, and how good the model was before the first epoch; None where nothing was converted."""
     note: str | None = None
     """What was taken from a model that differs in more than its attention."""
 
 
 def start(
-    fresh: Any,
-    given: Any,
+    fresh: Backbone,
+    given: Backbone,
     recipe: Recipe,
     train: Loader,
-    judge: Callable[[Any], dict[str, float]],
+    judge: Callable[[Backbone], dict[str, float]],
     watch: Callable[[int, int, float], None],
     keep: Path | None,
 ) -> Start:
@@ -82,7 +82,7 @@ def check_start(fresh: Backbone, given: Backbone, recipe: Recipe) -> None:
         raise ValueError(f"train.weights: {recipe.train.weights} has {theirs} heads and this model {ours}, which do not fit each other")
 
 
-def around(model: Backbone) -> dict[str, Any]:
+def around(model: Backbone) -> Values:
     """Everything about a model that has weights, but its attention."""
     config = model.spelled_out()
     beside = ("attention", *config.dropout)

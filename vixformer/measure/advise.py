@@ -6,11 +6,11 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pydantic import PositiveFloat, PositiveInt
 
 from vixformer.attention.base import Core, Mechanism
+from vixformer.jsonfile import Values
 from vixformer.measure.bench import Measured, Sizes, bench_attention, bench_models, check_models
 
 WORTH = 1.1
@@ -144,7 +144,7 @@ def _best_of_each(layers: Sequence[Measured], exact: float) -> list[str]:
     return found
 
 
-def _options(question: Question) -> dict[str, Any]:
+def _options(question: Question) -> Values:
     return {
         "img_size": question.image, "patch_size": question.patch, "embed_dim": question.dim, "depth": question.depth,
         "num_heads": question.heads,

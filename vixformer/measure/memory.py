@@ -26,6 +26,8 @@ import torch
 import torch.nn.functional as F
 
 from vixformer import ops
+from vixformer.backbones.base import Backbone
+from vixformer.jsonfile import Values
 from vixformer.measure.layer import Layer
 from vixformer.models import create_model
 from vixformer.notes import Note
@@ -42,7 +44,7 @@ class Peak:
 
 @dataclass(frozen=True)
 class Job:
-    model: dict[str, Any]
+    model: Values
     """Its name and options, all of them; without a name, those of one attention layer."""
     batch: int
     precision: str = "float32"
@@ -131,10 +133,10 @@ def _step(job: Job, batch: int, device: str, training: bool) -> None:
             optimizer.zero_grad(set_to_none=True)
 
 
-def _built(options: dict[str, Any], batch: int) -> tuple[Any, torch.Tensor]:
+def _built(options: Values, batch: int) -> tuple[Any, torch.Tensor]:
     if "name" not in options:
         return Layer(**options), torch.randn(batch, options["num_tokens"], options["dim"])
-    model: Any = create_model(**options)
+    model: Backbone = create_model(**options)
     return model, torch.randn(batch, model.in_chans, *model.img_size)
 
 
@@ -179,7 +181,7 @@ def main() -> None:
             print(answer or '{"error": "the process that measures it was killed, perhaps because memory ran out"}', file=told, flush=True)
 
 
-def _answer(asked: dict[str, Any]) -> dict[str, Any]:
+def _answer(asked: Values) -> Values:
     """In the child, which is forked for one job: importing belongs to the baseline, so it comes first."""
     job = Job(**asked["job"])
     try:

@@ -14,7 +14,7 @@ from vixformer.jsonfile import parse_json
 from vixformer.writing import cannot_write, whole
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], note: Any) -> None:
+def write_tensors(path: Path, tensors: dict[str, Tensor], note: object) -> None:
     """Tensors and a JSON note beside them in one safetensors file."""
     try:
         with whole(path) as part:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from vixformer.jsonfile import read_json
+from vixformer.jsonfile import Values, read_json
 from vixformer.measure.latency import Ratio, paired_ratio
 from vixformer.measure.load import Load, cores
 from vixformer.notes import note
@@ -25,8 +25,8 @@ TIMINGS = "timings.json"
 
 class _Session(TypedDict):
     batch: int
-    machine: dict[str, Any]
-    load: dict[str, Any]
+    machine: Values
+    load: Values
     ms: dict[str, Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]]
 
 
@@ -35,8 +35,8 @@ class Session:
     """Calls one after the other, round by round."""
 
     batch: int
-    machine: dict[str, Any]
-    load: dict[str, Any]
+    machine: Values
+    load: Values
     """What others did meanwhile."""
     ms: Mapping[str, Sequence[float]]
     """By the name of a run's folder, the milliseconds of every round."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from vixformer.config import Recipe
 from vixformer.experiments.search.space import Space
+from vixformer.jsonfile import Values
 from vixformer.registry import unknown
 
 METRICS: dict[str, tuple[str, Literal["maximize", "minimize"]]] = {
@@ -70,7 +71,7 @@ class Plan:
         size = self.space.size(self.depth)
         return int(min(self.trials or size, size)) if self.sampler == "grid" else int(self.trials or 0)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Values:
         """What makes a study this one."""
         recipe = self.recipe.to_dict()
         recipe["data"].pop("root")

@@ -18,6 +18,7 @@ from vixformer.config import Recipe
 from vixformer.experiments.search.plan import METRICS, Plan, fingerprint
 from vixformer.experiments.search.space import Choice, Range
 from vixformer.experiments.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently, undamaged
+from vixformer.jsonfile import Values
 from vixformer.notes import want_of_memory
 from vixformer.results.runs import SUMMARY, folder_of, read_run
 from vixformer.training.lock import InUseError
@@ -50,7 +51,7 @@ class Standing:
 class Found:
     number: int
     values: tuple[float, ...]
-    params: dict[str, Any]
+    params: Values
     attention: str
     folders: tuple[str, ...]
 
@@ -59,7 +60,7 @@ class Spectator:
     """What a caller may want to see while it runs. Does nothing."""
 
     def trial_begins(self, number: int, recipe: Recipe, standing: Standing) -> None: ...
-    def epoch_done(self, number: int, record: dict[str, Any]) -> None: ...
+    def epoch_done(self, number: int, record: Values) -> None: ...
     def trial_done(self, number: int, state: str, reason: str | None, standing: Standing) -> None: ...
     def waiting(self, standing: Standing) -> None: ...
 
@@ -195,7 +196,7 @@ class _Reporting(Observer):
         self.plan, self.trial, self.watch = plan, trial, watch
         self.reports = first and plan.minimize is None
 
-    def epoch_done(self, record: dict[str, Any]) -> None:
+    def epoch_done(self, record: Values) -> None:
         self.watch.epoch_done(self.trial.number, record)
         value = record.get(METRICS[self.plan.metric][0])
         if self.reports and value is not None:
@@ -219,7 +220,7 @@ def _joined(plan: Plan, store: Any) -> Any:
     import optuna
 
     facts = plan.facts()
-    given: dict[str, Any] = dict(study_name=plan.name, storage=store, pruner=_pruner(plan))
+    given: Values = dict(study_name=plan.name, storage=store, pruner=_pruner(plan))
     directions: list[Any] = [METRICS[metric][1] for metric in plan.metrics]
     first = list(_first_ones(plan))  # before there is a study: what is wrong with them shall not leave one behind
     try:
@@ -248,7 +249,7 @@ def _joined(plan: Plan, store: Any) -> Any:
     return study
 
 
-def _first_ones(plan: Plan) -> Iterator[dict[str, Any]]:
+def _first_ones(plan: Plan) -> Iterator[Values]:
     """A grid whole; for a mechanism a layer, where the documents say to look: efficient layers first, exact ones last."""
     if plan.sampler == "grid":
         for number, params in enumerate(plan.space.grid(plan.depth)):
@@ -317,7 +318,7 @@ def _asked(study: Any, plan: Plan) -> Any:
         return study.ask(_distributions(plan))
 
 
-def _distributions(plan: Plan) -> dict[str, Any]:
+def _distributions(plan: Plan) -> Values:
     import optuna
 
     kinds = optuna.distributions
