@@ -17,7 +17,7 @@ import pytest
 
 import vixformer
 from vixformer.attention.base import Mechanism
-from vixformer.attention.kernels.base import Kernel
+from vixformer.attention.kernels.kernel import Kernel
 from vixformer.attention.layout import parse
 from vixformer.cli import COMMANDS
 from vixformer.config import Data, Train

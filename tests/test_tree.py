@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import get_args, get_type_hints
 
-from vixformer.backbones.base import Backbone, Rate
+from vixformer.backbones.backbone import Backbone, Rate
 
 PACKAGE = Path(__file__).parent.parent / "vixformer"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -28,3 +28,15 @@ def test_suppressions_and_any_stay_rare() -> None:
 def test_types_ship() -> None:
     assert (PACKAGE / "py.typed").exists()
     assert '"py.typed"' in (PACKAGE.parent / "pyproject.toml").read_text()
+
+
+def test_a_module_name_means_one_thing() -> None:
+    """A command has the name of what it shows, a mechanism that of its operation, a recipe that of its claims, or of what it tries."""
+    where: dict[str, set[str]] = {}
+    for path in FILES:
+        where.setdefault(path.stem, set()).add(path.parent.relative_to(PACKAGE).as_posix())
+    same = [{"attention", "ops"}, {"documents", "recipes"}, {"attention", "recipes"}]
+    for name, folders in where.items():
+        others = folders - {"commands"}
+        alone = len(others) <= 1 or others in same or name == "__init__"
+        assert alone, f"{name}.py is in {', '.join(sorted(folders))}"

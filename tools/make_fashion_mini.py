@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from vixformer.data.base import Part
+from vixformer.data.dataset import Part
 from vixformer.data.mini import pack
 from vixformer.data.mnist import FashionMNIST
 

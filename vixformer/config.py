@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from vixformer.backbones.base import Backbone, BackboneConfig, build
+from vixformer.backbones.backbone import Backbone, BackboneConfig, build
 from vixformer.backbones.vit import ViT
-from vixformer.data.base import DataSet, Images, open_data
+from vixformer.data.dataset import DataSet, Images, open_data
 from vixformer.jsonfile import Values, read_json
 from vixformer.models import model_config
 from vixformer.registry import checked, later, stated, unknown

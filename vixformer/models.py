@@ -12,7 +12,7 @@ from torch import nn
 from vixformer.attention.base import Mechanism, Shape
 from vixformer.attention.layout import Pattern, parse
 from vixformer.attention.project.projection import build_attention, projection
-from vixformer.backbones.base import Backbone, BackboneConfig, build, from_pretrained
+from vixformer.backbones.backbone import Backbone, BackboneConfig, build, from_pretrained
 from vixformer.jsonfile import Values
 from vixformer.registry import checked, pick
 

@@ -19,7 +19,7 @@ from vixformer.commands.watch import Watch
 from vixformer.config import Recipe
 from vixformer.experiments.compare import compare
 from vixformer.experiments.lanes import Lanes, share_of_threads
-from vixformer.recipes.registry import RECIPES
+from vixformer.recipes.catalog import RECIPES
 from vixformer.results.runs import SUMMARY, list_runs
 from vixformer.terminal import comparison
 from vixformer.training.observer import Observer

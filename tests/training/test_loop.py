@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from vixformer.backbones.base import from_pretrained
+from vixformer.backbones.backbone import from_pretrained
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train, read_recipe
 from vixformer.measure.accuracy import evaluate

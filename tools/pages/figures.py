@@ -21,9 +21,9 @@ from tools.runs import RESULTS, Kept
 from tools.timings import NAIVE
 from vixformer import load_recipe
 from vixformer.config import recipe_from_dict
-from vixformer.documents.base import Document, Exhibit
+from vixformer.documents.claims import Document, Exhibit
 from vixformer.documents.reproduce import epoch_images
-from vixformer.report.figures.base import FIGURES, Figure, complete, file_name
+from vixformer.report.figures.figure import FIGURES, Figure, complete, file_name
 from vixformer.report.figures.measured import histogram, memory_bars
 from vixformer.report.pictures import attention, pictures_of_data
 from vixformer.results.groups import Group, counted, find_runs

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from vixformer.attention.checks import check_heads, check_tokens
+from vixformer.attention.inputs import check_heads, check_tokens
 from vixformer.ops import Grid
 from vixformer.registry import Configured, Settings
 

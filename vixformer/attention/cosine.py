@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from vixformer.attention.linear import LinearCore
+from vixformer.attention.linear_core import LinearCore
 
 
 class Cosine(LinearCore, name="cosine"):

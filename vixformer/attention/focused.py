@@ -11,7 +11,7 @@ from pydantic import PositiveFloat
 from torch import Tensor, nn
 
 from vixformer.attention.base import Shape
-from vixformer.attention.linear import LinearCore
+from vixformer.attention.linear_core import LinearCore
 from vixformer.attention.local import Local
 
 

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from vixformer import ops
 from vixformer.attention.base import Shape
-from vixformer.attention.kernels.base import Kernel
-from vixformer.attention.kernels.softmax import SoftmaxKernel
-from vixformer.attention.linear import LinearCore
+from vixformer.attention.kernels.favor import SoftmaxKernel
+from vixformer.attention.kernels.kernel import Kernel
+from vixformer.attention.linear_core import LinearCore
 
 WINDOW = 256
 """Tokens, in "Vision Xformers"."""

@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from vixformer.backbones.base import Backbone, BackboneConfig, Sizes
+from vixformer.backbones.backbone import Backbone, BackboneConfig, Sizes
 from vixformer.backbones.staged import one_grid
 from vixformer.nn.activations import activation
 from vixformer.nn.pooling import Mean

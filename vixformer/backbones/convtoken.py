@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from vixformer.attention.base import Shape
 from vixformer.attention.project.projection import Attention, Mixing, build_attention, projection
-from vixformer.backbones.base import BackboneConfig, Rate, Sizes
+from vixformer.backbones.backbone import BackboneConfig, Rate, Sizes
 from vixformer.backbones.staged import Staged, check_heads
 from vixformer.nn.activations import activation
 from vixformer.nn.dropout import Dropout

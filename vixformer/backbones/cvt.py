@@ -13,7 +13,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Shape
-from vixformer.backbones.base import Sizes
+from vixformer.backbones.backbone import Sizes
 from vixformer.backbones.staged import Staged, StagedConfig, check_heads, make_blocks
 from vixformer.jsonfile import Values
 from vixformer.nn.norms import make_norm

@@ -18,7 +18,7 @@ from vixformer.attention.base import Shape
 from vixformer.attention.layout import Layer, parse, print_layer
 from vixformer.attention.project.projection import Attention, Mixing, build_attention
 from vixformer.attention.softmax import Softmax
-from vixformer.backbones.base import Sizes
+from vixformer.backbones.backbone import Sizes
 from vixformer.backbones.staged import BlockOptions, Staged, StagedConfig, make_blocks, one_grid
 from vixformer.jsonfile import Values
 from vixformer.nn.mlp import MLP

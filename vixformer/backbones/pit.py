@@ -11,7 +11,7 @@ from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Shape
-from vixformer.backbones.base import Sizes
+from vixformer.backbones.backbone import Sizes
 from vixformer.backbones.staged import Staged, StagedConfig, make_blocks, one_grid
 from vixformer.jsonfile import Values
 from vixformer.nn.norms import make_norm

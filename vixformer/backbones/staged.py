@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from vixformer.attention.base import Shape
 from vixformer.attention.layout import Layer
 from vixformer.attention.project.projection import Attention, build_attention, projection
-from vixformer.backbones.base import Backbone, BackboneConfig, Rate
+from vixformer.backbones.backbone import Backbone, BackboneConfig, Rate
 from vixformer.nn.activations import activation
 from vixformer.nn.block import Block, NormPlace
 from vixformer.nn.mlp import MLP

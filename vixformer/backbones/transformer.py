@@ -9,7 +9,7 @@ from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Shape
-from vixformer.backbones.base import Rate
+from vixformer.backbones.backbone import Rate
 from vixformer.backbones.staged import Staged, StagedConfig, check_heads, make_blocks
 from vixformer.nn.block import NormPlace
 from vixformer.nn.dropout import Dropout

@@ -19,9 +19,9 @@ from vixformer.results.schema import Choice, Point
 from vixformer.terminal import Steps, say, table
 
 if TYPE_CHECKING:
-    from vixformer.backbones.base import Backbone
+    from vixformer.backbones.backbone import Backbone
     from vixformer.config import Recipe
-    from vixformer.data.base import Whole
+    from vixformer.data.dataset import Whole
 
 CHOICE = "choice.json"
 NEAREST = "hedgehog"

@@ -10,7 +10,7 @@ from vixformer.terminal import count, say, table
 
 
 def data(args: Sequence[str]) -> None:
-    from vixformer.data.base import DataSet, data_root
+    from vixformer.data.dataset import DataSet, data_root
     from vixformer.terminal import download_bar
 
     words = list(args)
@@ -42,7 +42,7 @@ def data(args: Sequence[str]) -> None:
 
 def _checked(source: Any) -> str:
     """What reading the whole set shows."""
-    from vixformer.data.base import content_digest
+    from vixformer.data.dataset import content_digest
 
     found = {}
     whole = True

@@ -12,9 +12,9 @@ from vixformer.notes import note
 from vixformer.terminal import read, say
 
 if TYPE_CHECKING:
-    from vixformer.backbones.base import Backbone
+    from vixformer.backbones.backbone import Backbone
     from vixformer.config import Recipe
-    from vixformer.data.base import Whole
+    from vixformer.data.dataset import Whole
     from vixformer.results.runs import Run
 
 

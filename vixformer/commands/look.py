@@ -33,7 +33,7 @@ def models(args: Sequence[str]) -> None:
 def attentions(args: Sequence[str]) -> None:
     read(Nothing, args, "attentions")
     from vixformer.attention.base import Mechanism
-    from vixformer.attention.kernels.base import Kernel
+    from vixformer.attention.kernels.kernel import Kernel
 
     table(("attention", "options and defaults", "what it is"), [_described(cls) for _, cls in sorted(Mechanism.members.items())], grid=True)
     table(("kernel=", "options and defaults", "what it is"), [_described(cls) for _, cls in sorted(Kernel.members.items())], grid=True)

@@ -53,8 +53,8 @@ def report(args: Sequence[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
     from vixformer.report.collect import collect
-    from vixformer.report.page import write
     from vixformer.report.table import ENDINGS, FORMS
+    from vixformer.report.whole import write
     from vixformer.results.groups import counted
     from vixformer.writing import write_text
 
@@ -97,7 +97,7 @@ def benches_in(words: Sequence[str]) -> dict[str, Any]:
 
 def _write(item: Any, folder: Path, formats: Sequence[str]) -> list[str]:
     """A picture is a PNG whatever is asked for."""
-    from vixformer.report.figures.base import complete
+    from vixformer.report.figures.figure import complete
     from vixformer.results.charts import write_chart
     from vixformer.writing import write_bytes
 

@@ -14,7 +14,7 @@ from vixformer.terminal import markdown, read, say, table
 
 if TYPE_CHECKING:
     from vixformer.documents import Document
-    from vixformer.documents.base import Exhibit
+    from vixformer.documents.claims import Exhibit
     from vixformer.experiments.compare import Comparison
 
 

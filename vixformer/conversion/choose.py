@@ -13,7 +13,7 @@ from torch import Tensor
 
 from vixformer.attention.layout import print_layers
 from vixformer.attention.project.projection import mechanism_of
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.conversion.distill import distill, fitted_before, images_of_step, seconds_of
 from vixformer.conversion.swap import configurations, differing, expanded, fitted_on, swap
 from vixformer.data.loader import Loader

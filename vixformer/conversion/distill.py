@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from typing_extensions import NotRequired, TypedDict
 
 from vixformer.attention.project.projection import Attention, Mixing, mechanism_of
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.conversion.swap import configurations, differing
 from vixformer.data.loader import Loader
 from vixformer.jsonfile import Values

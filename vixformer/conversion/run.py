@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.config import FINE_TUNING, Data, Recipe
 from vixformer.conversion.swap import check, config_with, expanded
 from vixformer.data.loader import Loader

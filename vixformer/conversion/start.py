@@ -11,7 +11,7 @@ from pathlib import Path
 from torch import Tensor
 
 from vixformer.attention.project.projection import mechanism_of
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.config import Recipe
 from vixformer.conversion.distill import distill, fitted_before, images_of_step, seconds_of
 from vixformer.conversion.swap import check, configurations, fitted_on, swap

@@ -17,7 +17,7 @@ from vixformer.attention.performer import Performer
 from vixformer.attention.project.one_kv import OneKeyValueHead
 from vixformer.attention.project.projection import Attention, Mixing, mechanism_of
 from vixformer.attention.softmax import Softmax
-from vixformer.backbones.base import Backbone, BackboneConfig
+from vixformer.backbones.backbone import Backbone, BackboneConfig
 from vixformer.conversion.fit import Task, fit
 from vixformer.data.loader import Loader
 from vixformer.registry import checked

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from vixformer.config import Data, Recipe
-from vixformer.data.base import DataSet, Images
-from vixformer.documents.base import Column, Document, Exhibit
+from vixformer.data.dataset import DataSet, Images
+from vixformer.documents.claims import Column, Document, Exhibit
 from vixformer.documents.verdicts import Found, verdicts
 from vixformer.experiments.compare import TIMED_BATCH, Comparison, Row
 from vixformer.measure.cost import multiply_adds

@@ -16,7 +16,7 @@ import torch
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from vixformer.backbones.base import BEST, from_pretrained
+from vixformer.backbones.backbone import BEST, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
 from vixformer.conversion.parent import asks_for_weights, parent_of
 from vixformer.experiments.budget import Cut, Prober, cut

@@ -19,7 +19,7 @@ from typing import TextIO
 import torch
 
 from vixformer.config import Recipe, recipe_from_dict
-from vixformer.data.base import Whole
+from vixformer.data.dataset import Whole
 from vixformer.jsonfile import Values, parse_json
 from vixformer.notes import printed_notes, want_of_memory
 from vixformer.registry import complaint, foreign, import_foreign

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from vixformer.data.base import Images
+from vixformer.data.dataset import Images
 from vixformer.data.preprocess import Preprocessing
 from vixformer.data.split import fraction
 from vixformer.export.formats import FILES, WRITERS, Run

@@ -18,7 +18,7 @@ from vixformer import ops
 from vixformer.attention.base import Mechanism, Mixer
 from vixformer.attention.layout import print_layer
 from vixformer.attention.project.projection import Attention
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 
 
 @dataclass(frozen=True)

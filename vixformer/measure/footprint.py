@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from vixformer.attention.layout import is_exact
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.jsonfile import Values
 from vixformer.measure.cost import model_cost, parameters, torchsummary_bytes, weight_bytes
 from vixformer.measure.latency import interleaved, settled

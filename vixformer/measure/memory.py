@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 
 from vixformer import ops
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.jsonfile import Values
 from vixformer.measure.layer import Layer
 from vixformer.models import create_model

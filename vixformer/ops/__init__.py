@@ -4,11 +4,11 @@ from vixformer.ops.checkpoint import recompute
 from vixformer.ops.choice import eager, portable, prepare, room
 from vixformer.ops.compiled import compiled
 from vixformer.ops.convolution import Grid, add_convolution, add_convolution_slow
+from vixformer.ops.feature_attention import feature_attention, linear_attention_macs, linear_weights
+from vixformer.ops.feature_maps import ExpMap, FeatureMap, NetworkMap, ReluMap, orthogonal_rows, softmax_features, stable_exp
 from vixformer.ops.fourier import fourier_mix, fourier_mix_slow
 from vixformer.ops.fused import linear_attention, linear_attention_slow
-from vixformer.ops.linear import feature_attention, linear_attention_macs, linear_weights
 from vixformer.ops.linformer import linformer_attention, linformer_attention_slow, linformer_weights
-from vixformer.ops.maps import ExpMap, FeatureMap, NetworkMap, ReluMap, orthogonal_rows, softmax_features, stable_exp
 from vixformer.ops.nystrom import nystrom_attention, nystrom_attention_slow, nystrom_weights
 from vixformer.ops.operation import Context, applied
 from vixformer.ops.precision import wide, widest

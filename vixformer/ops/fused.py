@@ -11,8 +11,8 @@ from vixformer.ops import native
 from vixformer.ops.checkpoint import recompute_function
 from vixformer.ops.checks import check_heads
 from vixformer.ops.choice import FLOATS, kernel_takes, wanted
-from vixformer.ops.linear import feature_attention, linear_weights
-from vixformer.ops.maps import LANES, ExpMap, FeatureMap, NetworkMap, ReluMap, laid_out
+from vixformer.ops.feature_attention import feature_attention, linear_weights
+from vixformer.ops.feature_maps import LANES, ExpMap, FeatureMap, NetworkMap, ReluMap, laid_out
 from vixformer.ops.native import pointer
 from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide

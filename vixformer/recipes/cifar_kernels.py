@@ -36,7 +36,7 @@ from vixformer.backbones.convtoken import ConvToken
 from vixformer.backbones.vit import ViT
 from vixformer.config import GIVEN, Data, Recipe, Train
 from vixformer.data.cifar import CIFAR10
-from vixformer.recipes.registry import add, add_as_printed
+from vixformer.recipes.catalog import add, add_as_printed
 
 CIFAR = Data(name="cifar10", crop=4, flip=True, folds=5)
 ADAM = Train(

@@ -38,7 +38,7 @@ from vixformer.backbones.staged import StagedConfig
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train
 from vixformer.jsonfile import Values
-from vixformer.recipes.registry import add, add_as_printed
+from vixformer.recipes.catalog import add, add_as_printed
 
 NORMS: Values = dict(norm_eps=1e-5)
 VIT = ViT.Config(patch_size=1, embed_dim=128, depth=4, num_heads=4, mlp_dim=256, qkv_bias=False, pos_std=1.0, **NORMS)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from vixformer.attention.kernels.softmax import SoftmaxKernel
+from vixformer.attention.kernels.favor import SoftmaxKernel
 from vixformer.attention.layout import Layer, is_exact
 from vixformer.attention.performer import Performer
 from vixformer.attention.softmax import Softmax
-from vixformer.backbones.base import BackboneConfig
+from vixformer.backbones.backbone import BackboneConfig
 from vixformer.config import Recipe
 from vixformer.jsonfile import Values
 from vixformer.results.evidence import averaged

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vixformer.attention.layout import Layer, parse
-from vixformer.backbones.base import BEST, NO_ATTENTION, WEIGHTS_FILE, BackboneConfig
+from vixformer.backbones.backbone import BEST, NO_ATTENTION, WEIGHTS_FILE, BackboneConfig
 from vixformer.config import Recipe, read_named_recipe
 from vixformer.jsonfile import Values, read_json, read_json_lines
 from vixformer.registry import fitted

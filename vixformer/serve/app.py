@@ -26,13 +26,13 @@ from starlette.requests import ClientDisconnect
 
 from vixformer.data.picture import MOST_BYTES, open_picture
 from vixformer.report.collect import collect
-from vixformer.report.page import asset, html
 from vixformer.report.pictures import Picture, all_pictures
+from vixformer.report.whole import asset, html
 from vixformer.results.evidence import MARGIN
 from vixformer.results.groups import Group, find_runs
 from vixformer.results.runs import HISTORY, SUMMARY
 from vixformer.serve.guard import HEADERS, Guard, policy
-from vixformer.serve.models import Models
+from vixformer.serve.loaded import Models
 from vixformer.version import __version__
 
 MOST_MODELS = 8

@@ -20,12 +20,12 @@ from torch import Tensor, nn
 
 from vixformer import ops
 from vixformer.attention.base import redraw, shrink
-from vixformer.backbones.base import BEST, WEIGHTS_FILE, Backbone, from_pretrained
+from vixformer.backbones.backbone import BEST, WEIGHTS_FILE, Backbone, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
 from vixformer.conversion.parent import parent_model, parent_of, parent_run
 from vixformer.conversion.reduce import reduced
 from vixformer.conversion.start import TEACHING, Start, check_start, start
-from vixformer.data.base import Whole
+from vixformer.data.dataset import Whole
 from vixformer.data.loader import Loader
 from vixformer.data.preprocess import Preprocessing
 from vixformer.jsonfile import Values

@@ -9,7 +9,7 @@ import torch
 
 from vixformer.config import Data, Recipe
 from vixformer.data import split
-from vixformer.data.base import Images, Whole
+from vixformer.data.dataset import Images, Whole
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
 from vixformer.measure.machine import usable
 

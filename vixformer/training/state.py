@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.jsonfile import Values
 from vixformer.registry import fitted
 from vixformer.results.files import read_tensors, write_tensors

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor
 
-from vixformer.attention.kernels.base import RawKernel
+from vixformer.attention.kernels.kernel import RawKernel
 
 
 class ELU(RawKernel, name="elu"):

@@ -10,7 +10,7 @@ from pydantic import PositiveFloat
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.kernels.base import Asked, PositiveKernel
+from vixformer.attention.kernels.kernel import Asked, PositiveKernel
 
 
 class Exp(PositiveKernel, name="exp"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from vixformer.attention.kernels.base import RawKernel
+from vixformer.attention.kernels.kernel import RawKernel
 
 MINIMUM = 0.16997121  # of -GELU, at u = -0.7518
 

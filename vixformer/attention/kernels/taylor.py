@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vixformer.attention.kernels.base import Asked, Kernel
+from vixformer.attention.kernels.kernel import Asked, Kernel
 
 
 class Taylor(Kernel, name="taylor"):

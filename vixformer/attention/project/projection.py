@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from vixformer.attention.base import Core, Mechanism, Mixer, Shape
-from vixformer.attention.checks import check_tokens
+from vixformer.attention.inputs import check_tokens
 from vixformer.nn.dropout import Dropout
 from vixformer.ops import Grid, Rotation, check_rotation, rotate
 from vixformer.registry import Configured, Settings

@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from vixformer.report.figures.base import Figure, figure, inline, sized
+from vixformer.report.figures.figure import Figure, figure, inline, sized
 from vixformer.results.groups import Group
 
 MOST_IN_LEGEND = 12

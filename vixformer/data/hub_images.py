@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from vixformer.data.base import DataSet, Images, Part
+from vixformer.data.dataset import DataSet, Images, Part
 from vixformer.data.picture import plain
 
 

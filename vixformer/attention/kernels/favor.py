@@ -8,7 +8,7 @@ from pydantic import NonNegativeFloat
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.kernels.base import Asked, PositiveKernel
+from vixformer.attention.kernels.kernel import Asked, PositiveKernel
 
 
 class SoftmaxKernel(PositiveKernel, name="softmax"):
