@@ -15,7 +15,7 @@ from vixformer.measure.latency import Ratio
 from vixformer.registry import fitted, unknown
 from vixformer.results.evidence import MARGIN, judge, sentence
 from vixformer.results.runs import LAST, RECIPE, SUMMARY, read_run
-from vixformer.results.schema import Choice, Point
+from vixformer.results.schema import ChosenRecord, Point
 from vixformer.terminal import Steps, say, table
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def convert(args: Sequence[str]) -> None:
 
 def _choice(
     recipe: Recipe, model: Backbone, images: Whole, attention: str, steps: int, folder: Path, most: int
-) -> tuple[Choice, Path | None]:
+) -> tuple[ChosenRecord, Path | None]:
     """The choice, and the file of the converted layers if there is one. It is measured once: the same command finds it again, and with it
     the run that was made of it."""
     from vixformer.conversion.choose import choose_layers
@@ -146,9 +146,9 @@ def _choice(
     return read_choice(path, most), lesson if lesson.exists() else None
 
 
-def read_choice(path: Path, most: int) -> Choice:
+def read_choice(path: Path, most: int) -> ChosenRecord:
     """`most` is how many layers differ."""
-    found = fitted(Choice, read_json(path), f"{path} is damaged, delete it to measure again")
+    found = fitted(ChosenRecord, read_json(path), f"{path} is damaged, delete it to measure again")
     if [len(point["layers"]) for point in found["curve"]] != list(range(most + 1)):
         raise ValueError(f"{path} is damaged: its curve should go from 0 to {most} layers; delete it to measure again")
     return found
@@ -169,7 +169,7 @@ def _check_options(options: Sequence[str], of_a_run: bool) -> None:
             raise ValueError(unknown("flag of vix convert", name.removeprefix("--"), FLAGS))
 
 
-def _show_choice(choice: Choice, count: int) -> None:
+def _show_choice(choice: ChosenRecord, count: int) -> None:
     rows = [
         (str(c["layer"]), f"{c['error']:.0%}", f"{c['top1']:+.2f}", f"{c['loss']:+.4f}", f"{c['ms']:.2f}", f"{c['new_ms']:.2f}")
         for c in choice["costs"]

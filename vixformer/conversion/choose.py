@@ -66,7 +66,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Chosen:
     costs: tuple[LayerCost, ...]
     curve: tuple[Point, ...]
     """By the number of layers converted, from 0."""
@@ -88,7 +88,7 @@ def choose_layers(
     steps: int = 0,
     watch: Callable[[str, int, int], None] = lambda *_: None,
     keep: Path | None = None,
-) -> Choice:
+) -> Chosen:
     """Convert all layers, distil them if `steps` says so, and find out on the validation part which ones to keep so. `keep` is a file from
     which interrupted distillation resumes, and which has the layers in the end, for the run that gets some of them."""
     began = time.perf_counter()
@@ -115,7 +115,7 @@ def _cut(loader: Loader, model: Backbone, layers: int) -> Loader:
     return loader.spread(max(FEWEST, int(SECONDS / (layers * (layers + 1) / 2 + 1) / an_image)))
 
 
-def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Callable[[int, int], None] | None = None) -> Choice:
+def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Callable[[int, int], None] | None = None) -> Chosen:
     """Greedily: of the layers left, the one whose conversion costs the least loss for the time it wins, beside those already chosen.
 
     `new` is `old` converted (and distilled, where that is wanted): every layer was fitted on its own, so they can be mixed. L layers are
@@ -151,7 +151,7 @@ def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Ca
         Point(layers, _expression(old, new, layers), *score, min(taken[layers]), paired_ratio(taken[layers], taken[()]))
         for layers, score in zip(steps, scores, strict=True)
     ]
-    return Choice(tuple(costs), tuple(curve), timing.told(summarised(times) for times in taken.values()))
+    return Chosen(tuple(costs), tuple(curve), timing.told(summarised(times) for times in taken.values()))
 
 
 class Mixture:

@@ -57,7 +57,7 @@ class LayerReport:
 
 
 @dataclass(frozen=True)
-class Report:
+class Change:
     attention: str
     layers: tuple[LayerReport, ...]
     notes: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Report:
         return "\n".join([*lines, *(f"warning: {text}" for text in self.warnings), *(f"note: {text}" for text in self.notes)])
 
 
-def convert(model: Backbone, attention: str, data: Tensor | None = None) -> tuple[Any, Report]:
+def convert(model: Backbone, attention: str, data: Tensor | None = None) -> tuple[Any, Change]:
     """A new model with another attention, and what became of the weights. `data` is a batch of images, normalised as in training.
 
     Projections, head width, norms and everything around the attention stay as they are. With data, what a mechanism learns for itself is
@@ -123,7 +123,7 @@ def swap(
     into: Backbone | None = None,
     seed: int | None = None,
     known: Callable[[Mapping[int, nn.Module]], set[int]] | None = None,
-) -> tuple[Any, Report]:
+) -> tuple[Any, Change]:
     """`convert`, with one configuration a layer.
 
     `into` is a model with these layers that gets the weights; left out, one is built. Random features of a layer depend on `seed` and its
@@ -158,7 +158,7 @@ def swap(
         reports = _measured(model, new, [i for i in fresh if i not in done], reports, data)
     one_way = changed and any(isinstance(module, OneKeyValueHead) for module in new.attentions())
     biased = any("distances" in report.dropped for report in reports)
-    return new, Report(new.attention_expression(), tuple(reports), (*[ONE_WAY] * bool(one_way), *[BIAS] * biased))
+    return new, Change(new.attention_expression(), tuple(reports), (*[ONE_WAY] * bool(one_way), *[BIAS] * biased))
 
 
 def _estimates_softmax(layer: Layer) -> bool:

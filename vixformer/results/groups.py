@@ -24,7 +24,7 @@ LAYOUTS = ("standard", "all", "alternate", "first", "last")
 
 
 @dataclass(frozen=True)
-class Layout:
+class Placement:
     """Where efficient layers are: five ways have names."""
 
     place: str
@@ -79,17 +79,17 @@ class Group:
     def exact(self) -> bool:
         return is_exact(self.attention)
 
-    def layout(self) -> Layout | None:
+    def layout(self) -> Placement | None:
         layers = layers_of(self.runs[0].recipe.model, self.attention)
         return None if layers is None else layout_of(layers)
 
 
-def layout_of(layers: Sequence[Layer]) -> Layout | None:
+def layout_of(layers: Sequence[Layer]) -> Placement | None:
     """None where more than one mechanism stands beside exact attention, or none of the five ways fits."""
     efficient = [not isinstance(layer, Softmax.Config) for layer in layers]
     kinds = {layer for layer, is_efficient in zip(layers, efficient, strict=True) if is_efficient}
     if not kinds:
-        return Layout("standard")
+        return Placement("standard")
     if len(kinds) > 1:
         return None
     half = len(layers) // 2
@@ -104,9 +104,9 @@ def layout_of(layers: Sequence[Layer]) -> Layout | None:
         return None
     (kind,) = kinds
     if not isinstance(kind, Performer.Config):
-        return Layout(place, kind.owner.name)
+        return Placement(place, kind.owner.name)
     kernel = "softmax" if isinstance(kind.kernel, SoftmaxKernel.Config) else kind.kernel.owner.name
-    return Layout(place, kernel, kind.features if isinstance(kind.features, int) else None)
+    return Placement(place, kernel, kind.features if isinstance(kind.features, int) else None)
 
 
 @dataclass(frozen=True)

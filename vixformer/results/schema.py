@@ -135,7 +135,7 @@ class Point(TypedDict):
     ratio: NotRequired[_Ratio]
 
 
-class Choice(TypedDict):
+class ChosenRecord(TypedDict):
     """What `vix convert --choose` measured."""
 
     costs: list[Cost]
