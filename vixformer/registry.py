@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from vixformer.jsonfile import Values
+from vixformer.jsonfile import Given, Values
 
 T = TypeVar("T")
 LARGEST = 2**53
@@ -91,7 +91,7 @@ def foreign() -> Values:
     }
 
 
-def import_foreign(found: Mapping[str, Any]) -> None:
+def import_foreign(found: Given) -> None:
     """In the helper process: what `foreign` found."""
     sys.path[:] = found["path"]
     for name, file in found["modules"].items():
@@ -107,7 +107,7 @@ def import_foreign(found: Mapping[str, Any]) -> None:
             spec.loader.exec_module(sys.modules[name])
 
 
-def complaint(error: BaseException, found: Mapping[str, Any]) -> str:
+def complaint(error: BaseException, found: Given) -> str:
     """Of the helper process, in one sentence."""
     if found["script"] and str(error).startswith("unknown "):
         names = ", ".join(found["script"])
@@ -140,7 +140,7 @@ def unknown(what: str, word: str, choices: Iterable[str]) -> str:
     return f'unknown {what} "{word}"{hint} choices: {", ".join(choices) or "none"}'
 
 
-def checked(config: type[T], values: Mapping[str, Any], where: str) -> T:
+def checked(config: type[T], values: Given, where: str) -> T:
     """`config(**values)` with every value checked against its annotation; errors are one sentence for a person."""
     names = [field.name for field in dataclasses.fields(config)]  # pyright: ignore[reportArgumentType]
     for key in values:
@@ -174,7 +174,7 @@ def fitted(kind: type[T], value: Any, where: str) -> T:
     return value
 
 
-def _short(value: Any, most: int = 60) -> str:
+def _short(value: object, most: int = 60) -> str:
     text = repr(value)
     return text if len(text) <= most else f"{text[:most]}..."
 
@@ -190,16 +190,16 @@ def _adapter(config: type) -> TypeAdapter[Any]:
     return TypeAdapter(config)
 
 
-def _worded(value: Any, hint: Any) -> Any:
+def _worded(value: object, hint: object) -> object:
     """true and false as words where they are no choice: pydantic would take them for 1 and 0."""
     return str(value).lower() if isinstance(value, bool) and not _takes_bool(hint) else value
 
 
-def _takes_bool(hint: Any) -> bool:
+def _takes_bool(hint: object) -> bool:
     return hint is bool or hint is Any or any(_takes_bool(part) for part in get_args(hint))
 
 
-def _sentence(error: ValidationError, hints: Mapping[str, Any]) -> str:
+def _sentence(error: ValidationError, hints: Given) -> str:
     first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "value_error":  # raised by a __post_init__ of ours, which is a sentence already

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
@@ -160,7 +160,7 @@ class Backbone(nn.Module, Configured, family="model"):
         """For images, what the attention of every block gets: the module, its tokens and its options."""
         seen: list[tuple[Attention | Mixing, Tensor, Values]] = []
 
-        def note(module: Any, args: tuple[Tensor, ...], options: Values, _: Tensor) -> None:
+        def note(module: Attention | Mixing, args: tuple[Tensor, ...], options: Values, _: Tensor) -> None:
             seen.append((module, args[0], options))
 
         hooks = [module.register_forward_hook(note, with_kwargs=True) for module in self.attentions()]
@@ -256,7 +256,7 @@ def build(config: BackboneConfig, share: float = 1.0) -> Backbone:
         return config.owner(config)
 
 
-def _what_to_import(modules: Any) -> str:
+def _what_to_import(modules: object) -> str:
     absent = [str(name) for name in modules if name == "__main__" or name not in sys.modules] if isinstance(modules, list) else []
     if "__main__" in absent:
         return "; it was defined in the script or notebook that saved the model: define it here first"

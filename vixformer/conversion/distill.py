@@ -17,7 +17,7 @@ from vixformer.attention.project.projection import Attention, Mixing, mechanism_
 from vixformer.backbones.backbone import Backbone
 from vixformer.conversion.swap import configurations, differing
 from vixformer.data.loader import Loader
-from vixformer.jsonfile import Values
+from vixformer.jsonfile import Given, Values
 from vixformer.registry import fitted
 from vixformer.results.files import read_tensors, write_tensors
 from vixformer.results.schema import Amount, Count
@@ -127,7 +127,7 @@ class _Note(TypedDict):
 
 def seconds_of(path: Path | None) -> tuple[float, float]:
     """What fitting before a stored distillation took, and what distillation has taken so far."""
-    note: Mapping[str, Any] = {} if path is None or not path.exists() else _read(path)[1]
+    note: Given = {} if path is None or not path.exists() else _read(path)[1]
     return note.get("fitting", 0.0), note.get("seconds", 0.0)
 
 

@@ -20,7 +20,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -133,7 +132,7 @@ def _step(job: Job, batch: int, device: str, training: bool) -> None:
             optimizer.zero_grad(set_to_none=True)
 
 
-def _built(options: Values, batch: int) -> tuple[Any, torch.Tensor]:
+def _built(options: Values, batch: int) -> tuple[torch.nn.Module, torch.Tensor]:
     if "name" not in options:
         return Layer(**options), torch.randn(batch, options["num_tokens"], options["dim"])
     model: Backbone = create_model(**options)

@@ -97,7 +97,7 @@ class Operation:
         return cls._shown(made)
 
     @classmethod
-    def _remember(cls, ctx: Context, inputs: Arguments, output: Any) -> None:
+    def _remember(cls, ctx: Context, inputs: Arguments, output: object) -> None:
         kept = cls.kept(inputs, output)
         ctx.save_for_backward(*(x for x in kept if isinstance(x, Tensor)))
         ctx.others = tuple(Tensor if isinstance(x, Tensor) else x for x in kept)
@@ -115,7 +115,7 @@ class Operation:
         return cls.gradients(backward(*kept, *grads[: cls.results]), kept, grads)
 
 
-def _known(name: str, schema: str, run: Any, fake: Any, flops: Any) -> Any:
+def _known(name: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any], flops: Callable[..., int]) -> Any:
     """The operation as torch calls it: kernels are for CPUs, and compute in float32 under autocast too."""
     full = f"vixformer::{name}"
     torch.library.define(full, schema, tags=TAGS)
@@ -128,7 +128,7 @@ def _known(name: str, schema: str, run: Any, fake: Any, flops: Any) -> Any:
     return packet.default
 
 
-def _refuse(ctx: Context, *grads: Any) -> Any:
+def _refuse(ctx: Context, *grads: Tensor) -> Gradients:
     raise NotImplementedError(
         "compiled kernels have no second derivatives: compute them inside "
         "`with vixformer.ops.portable(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):`"

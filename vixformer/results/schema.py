@@ -99,7 +99,7 @@ class Summary(TypedDict, total=False):
 Epoch = dict[str, float | None]
 
 
-def check_summary(value: Any, where: str) -> Values:
+def check_summary(value: object, where: str) -> Values:
     """As it was read, not a copy."""
     found: Any = fitted(Summary, value, f"{where} is damaged")
     if "confusion" in found:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from vixformer.jsonfile import Values, read_json
+from vixformer.jsonfile import Given, Values, read_json
 from vixformer.measure.latency import Ratio, paired_ratio
 from vixformer.measure.load import Load, cores
 from vixformer.notes import note
@@ -118,7 +118,7 @@ def timed_together(groups: Sequence[Group]) -> dict[str, float]:
     return {}
 
 
-def disturbed(summary: Mapping[str, Any]) -> bool:
+def disturbed(summary: Given) -> bool:
     """Whether other work shared the cores while a run was trained, as far as it says."""
     threads = (summary.get("machine") or {}).get("threads", 1)
     return Load(summary.get("train_others"), summary.get("train_cores") or cores(), None).disturbs(threads)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -30,8 +29,8 @@ class Reader:
     """Reads a data set once for all runs that follow one another on it. It keeps the last one, because they are large, and all digests."""
 
     def __init__(self) -> None:
-        self.last: tuple[Any, Whole] | None = None
-        self.digests: dict[Any, str] = {}
+        self.last: tuple[object, Whole] | None = None
+        self.digests: dict[object, str] = {}
 
     def __call__(self, data: Data) -> Whole:
         key = (data.name, data.root, data.resize)

@@ -13,9 +13,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vixformer.jsonfile import Values
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
 
 Result = TypeVar("Result")
 
@@ -74,14 +77,14 @@ def undamaged(what: str) -> Iterator[None]:
         raise ValueError(f"{what} is damaged ({told}): give another --study, --storage or --out") from None
 
 
-def close_storage(storage: Any) -> None:
+def close_storage(storage: BaseStorage) -> None:
     """Its connections."""
     if has_heartbeat(storage):
         storage.remove_session()
         storage.engine.dispose()
 
 
-def has_heartbeat(storage: Any) -> bool:
+def has_heartbeat(storage: BaseStorage) -> bool:
     return hasattr(storage, "record_heartbeat")
 
 
@@ -109,7 +112,7 @@ def patiently(call: Callable[[], Result], seconds: float | None = None) -> Resul
 class Beating:
     """Signs of life of a trial, from a thread of its own; a database that is away is tried again."""
 
-    def __init__(self, storage: Any, trial_id: int) -> None:
+    def __init__(self, storage: BaseStorage, trial_id: int) -> None:
         self.storage, self.trial_id, self.over = storage, trial_id, threading.Event()
         self.thread = threading.Thread(target=self._beat, daemon=True) if has_heartbeat(storage) else None
 
