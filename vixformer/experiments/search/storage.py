@@ -13,12 +13,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from vixformer.jsonfile import Values
-
-if TYPE_CHECKING:
-    from optuna.storages import BaseStorage
 
 Result = TypeVar("Result")
 
@@ -77,14 +74,14 @@ def undamaged(what: str) -> Iterator[None]:
         raise ValueError(f"{what} is damaged ({told}): give another --study, --storage or --out") from None
 
 
-def close_storage(storage: BaseStorage) -> None:
+def close_storage(storage: Any) -> None:
     """Its connections."""
     if has_heartbeat(storage):
         storage.remove_session()
         storage.engine.dispose()
 
 
-def has_heartbeat(storage: BaseStorage) -> bool:
+def has_heartbeat(storage: Any) -> bool:
     return hasattr(storage, "record_heartbeat")
 
 
@@ -112,7 +109,7 @@ def patiently(call: Callable[[], Result], seconds: float | None = None) -> Resul
 class Beating:
     """Signs of life of a trial, from a thread of its own; a database that is away is tried again."""
 
-    def __init__(self, storage: BaseStorage, trial_id: int) -> None:
+    def __init__(self, storage: Any, trial_id: int) -> None:
         self.storage, self.trial_id, self.over = storage, trial_id, threading.Event()
         self.thread = threading.Thread(target=self._beat, daemon=True) if has_heartbeat(storage) else None
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from vixformer.config import Recipe
 from vixformer.experiments.search.plan import METRICS, Plan, fingerprint
@@ -229,7 +229,7 @@ def _joined(plan: Plan, store: BaseStorage) -> Study:
 
     facts = plan.facts()
     given: Values = dict(study_name=plan.name, storage=store, pruner=_pruner(plan))
-    directions = [METRICS[metric][1] for metric in plan.metrics]
+    directions: list[Literal["maximize", "minimize"]] = [METRICS[metric][1] for metric in plan.metrics]
     first = list(_first_ones(plan))  # before there is a study: what is wrong with them shall not leave one behind
     try:
         with _quietly():
