@@ -10,7 +10,8 @@ from pathlib import Path
 from benchmarks.page import alone, put
 from vixformer import list_recipes, load_recipe
 from vixformer.experiments.compare import compare
-from vixformer.terminal import comparison, markdown
+from vixformer.tables import markdown
+from vixformer.terminal import comparison
 
 
 def main() -> None:

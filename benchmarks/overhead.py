@@ -1,7 +1,7 @@
 """What a change costs eager models: this checkout beside another one, in two processes that take turns.
 
-`python -m benchmarks.overhead /path/to/other/checkout`. CPU time of one thread, so that other work disturbs little: one image and
-16 images of 65 tokens, width 64, depth 6, 4 heads; training steps and inference.
+`python -m benchmarks.overhead /path/to/other/checkout`; attentions after it replace the usual ones. CPU time of one thread, so that
+other work disturbs little: one image and 16 images of 65 tokens, width 64, depth 6, 4 heads; training steps and inference.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Side:
 
 
 def main() -> None:
-    if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "vixformer").is_dir():
+    if len(sys.argv) < 2 or not (Path(sys.argv[1]) / "vixformer").is_dir():
         raise SystemExit("which checkout? write python -m benchmarks.overhead /path/to/other/checkout")
     sides = {"this": Side(HERE), "other": Side(Path(sys.argv[1]))}
-    for attention in WORDS:
+    for attention in sys.argv[2:] or WORDS:
         for train in (False, True):
             for batch, calls in ((1, 20), (16, 3)):
                 job = {"attention": attention, "train": train, "batch": batch, "calls": calls}

@@ -36,11 +36,15 @@ def main() -> None:
     parser.add_argument("wheel", type=Path, help="the wheel without kernels")
     parser.add_argument("--machine", choices=MACHINES, action="append", help="a processor; may be given again, and without it all are made")
     options = parser.parse_args()
+    if not options.wheel.name.endswith("-py3-none-any.whl") or not options.wheel.is_file():
+        raise SystemExit(
+            f"{options.wheel} is no wheel without kernels: python -m build --wheel makes one, whose name ends in -py3-none-any.whl"
+        )
     machines = options.machine or MACHINES
     for machine in machines:
         if shutil.which(compiler(machine)) is None:
             package = compiler(machine).removesuffix("-gcc").replace("_", "-")
-            raise SystemExit(f"there is no {compiler(machine)}: install gcc-{package}, or choose with --machine {' or '.join(MACHINES)}")
+            raise SystemExit(f"there is no {compiler(machine)}: install gcc-{package}, or choose another with --machine")
     for machine in machines:
         print(made(options.wheel, machine))
 

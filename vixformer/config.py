@@ -32,32 +32,35 @@ class Data:
     name: str = "fashion-mini"
     """A data set of `vix data list`, or hub:owner/name."""
     root: str | None = None
-    """Where its files are; left out, $VIX_DATA, else ~/.cache/vix/data."""
+    """Folder of its files. Left out: $VIX_DATA, or else ~/.cache/vix/data."""
     fraction: Share = 1.0
-    """A stratified part of the training images, for quick looks."""
+    """Stratified part of the training images to use, for quick experiments."""
     test_fraction: Share = 1.0
-    """A stratified part of the test images, for models that need too long for all of them."""
+    """Stratified part of the test images to use, for models that need too long for all of them."""
     val_fraction: PartShare = 0.1
-    """The stratified part of the training images that chooses the epoch."""
+    """Stratified part of the training images that is held out for validation and chooses the epoch."""
     folds: Annotated[int, Field(ge=2)] | None = None
-    """Stratified folds instead of val_fraction; `fold` says which one validates."""
+    """Number of stratified folds, instead of val_fraction; `fold` says which one validates."""
     fold: NonNegativeInt = 0
+    """Fold that validates, counted from 0."""
     split_seed: Seed = 0
+    """Random seed of the split into training and validation images."""
     resize: PositiveInt | None = None
-    """Bring images to this side before anything else."""
+    """Resize images to this side, in pixels, before anything else."""
     crop: NonNegativeInt = 0
-    """Training only: shift by up to this many pixels, zeros coming in."""
+    """Augmentation: random shift by up to this number of pixels, filled with zeros."""
     flip: bool = False
-    """Training only: mirror half of the images."""
+    """Augmentation: mirror half of the images."""
     rotate: Annotated[float, Field(ge=0.0, le=180.0)] = 0.0
-    """Training only: turn by up to this many degrees."""
+    """Augmentation: random rotation by up to this number of degrees."""
     interpolation: Literal["bilinear", "nearest"] = later("bilinear")
-    """Interpolation between pixels in rotate."""
+    """Interpolation between pixels, for rotate."""
     cutout: NonNegativeInt = 0
-    """Training only: a black square of this side somewhere in each image."""
+    """Augmentation: a black square of this side at a random place in each image."""
     mean: tuple[float, ...] | None = None
-    """Of each channel, in 0..1; left out, measured on the training images."""
+    """Mean of each channel, from 0 to 1. Left out: measured on the training images."""
     std: tuple[PositiveFloat, ...] | None = None
+    """Standard deviation of each channel, like mean."""
 
     def __post_init__(self) -> None:
         if self.folds is not None and self.fold >= self.folds:
@@ -77,30 +80,39 @@ GIVEN = "PATH"
 @dataclass(frozen=True, kw_only=True)
 class Train:
     epochs: NonNegativeInt = 10
-    """0 measures what `weights` gave."""
+    """Number of epochs; 0 only evaluates `weights`."""
     batch_size: PositiveInt = 128
+    """Number of images in a batch."""
     seed: Seed = 0
+    """Random seed of the initial weights and of the order of the images."""
     optimizer: Literal["adam", "adamw", "sgd"] = "adamw"
+    """Optimizer."""
     lr: PositiveFloat = 1e-3
+    """Learning rate."""
     weight_decay: NonNegativeFloat = 1e-4
+    """Weight decay."""
     decays: Literal["matrices", "all"] = later("matrices")
     """Which weights decay: matrices outside the attention cores, as is customary, or all weights."""
     momentum: PartShare = 0.9
-    """Of sgd."""
+    """SGD momentum."""
     schedule: Literal["constant", "step", "cosine", "restarts", "onecycle"] = "cosine"
+    """Schedule of the learning rate."""
     step_every: PositiveInt = 5
-    """Epochs, of step."""
+    """Epochs between two steps of the schedule `step`."""
     step_factor: Share = 0.5
+    """Factor on the learning rate at each step of the schedule `step`."""
     restart_every: PositiveInt | PositiveFloat = 10
-    """Epochs, of restarts; a budget may make it a part of one."""
+    """Epochs of each period of the schedule `restarts`; a budget may make it a fraction."""
     restart_growth: PositiveInt = later(1)
-    """Length of each period of restarts, relative to the one before: 2 gives 10, 20 and 40 epochs."""
+    """Length of each period of `restarts`, relative to the one before: 2 gives 10, 20 and 40 epochs."""
     warmup: NonNegativeFloat = 0.0
-    """Epochs of linear warm-up in front of the schedule."""
+    """Epochs of linear warm-up before the schedule."""
     min_lr: NonNegativeFloat = 0.0
+    """Learning rate at which the schedules cosine and restarts end."""
     clip: PositiveFloat | None = None
-    """Largest norm of the gradient."""
+    """Clip the norm of the gradient at this value."""
     label_smoothing: PartShare = 0.0
+    """Label smoothing."""
     loss: Literal["cross-entropy", "focal"] = later("cross-entropy")
     """Loss function; `focal` gives less weight to images that are classified well (arXiv:1708.02002)."""
     focal_gamma: NonNegativeFloat = later(2.0)
@@ -108,32 +120,36 @@ class Train:
     class_weights: bool | tuple[PositiveFloat, ...] = False
     """Weight classes by their inverse frequency, or by these numbers, one per class."""
     accumulate: PositiveInt = 1
-    """Batches to a step of the optimiser."""
+    """Number of batches in an optimizer step (gradient accumulation)."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Number format of the forward and backward passes."""
     patience: PositiveInt | None = None
-    """Stop after this many epochs without a better `monitor`."""
+    """Stop early, after this number of epochs in which `monitor` did not improve."""
     monitor: Literal["val_loss", "val_top1"] = "val_top1"
+    """Validation measure that chooses the best epoch."""
     redraw_every: PositiveInt | None = 1000
-    """Steps between new random features; the last ones have at least as many steps to be learned."""
+    """Optimizer steps between new random features. The last ones are used for at least this number of steps."""
     track_test: bool = False
-    """Also record the test set every epoch, in columns of their own that never choose anything."""
+    """Also record test accuracy every epoch, in separate columns that never choose anything."""
     weights: str | None = None
-    """A run or a model's folder to start from, or a recipe that is trained first. Other attention is converted (`vix convert`); of a
-    model that differs in more, what fits in name and shape is taken and the rest is fresh."""
+    """Folder of a run or a model to start from, or a recipe that is trained first. Layers with other attention are converted (`vix
+    convert`). Of a model that differs in more, weights with the same name and shape are used, and the rest is initialized."""
     distill: NonNegativeInt = 0
-    """Steps that teach layers with other attention than `weights` what those do, before the first epoch."""
+    """Steps that distill the layers of `weights` into layers with other attention, before the first epoch."""
     on_nan: Literal["stop", "back"] = "stop"
-    """A loss that is not finite: stop, or go back to the last good checkpoint with half the rate."""
+    """If the loss is not finite: stop, or return to the last good checkpoint with half the learning rate."""
     loggers: tuple[Literal["csv", "tensorboard", "mlflow", "wandb"], ...] = ()
-    """Where else the history goes, beside the run folder."""
+    """Loggers that get the history, in addition to the run folder."""
     measure: bool = True
-    """At the end, time inference and find the peak of memory: a few seconds."""
+    """Measure inference time and peak memory at the end, which takes a few seconds."""
     compile: bool = False
+    """Compile with torch.compile."""
     trial: bool = later(False)
     """Set by `vix compare --tune` in its learning-rate trials, which reports leave out."""
     shard: bool = False
-    """With torchrun: every process has a part of the weights, gradients and moments (FSDP), for models that do not fit."""
+    """With torchrun: split weights, gradients and moments over the processes (FSDP), for models that do not fit into memory."""
     device: str = "auto"
+    """Device, such as cpu or cuda:0; auto takes the fastest one."""
 
     def __post_init__(self) -> None:
         if self.weights is None and (self.epochs == 0 or self.distill):

@@ -127,6 +127,11 @@ def later(default: Any) -> Any:
     return dataclasses.field(default=default, metadata={"later": True})
 
 
+def fields_of(config: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """Of a dataclass that a type variable stands for."""
+    return dataclasses.fields(config)
+
+
 def stated(config: Any) -> Values:
     """The fields of a configuration and their values, as they are written down and hashed."""
     values = {field: getattr(config, field.name) for field in dataclasses.fields(config)}
@@ -142,7 +147,7 @@ def unknown(what: str, word: str, choices: Iterable[str]) -> str:
 
 def checked(config: type[T], values: Given, where: str) -> T:
     """`config(**values)` with every value checked against its annotation; errors are one sentence for a person."""
-    names = [field.name for field in dataclasses.fields(config)]  # pyright: ignore[reportArgumentType]
+    names = [field.name for field in fields_of(config)]
     for key in values:
         if key not in names:
             raise ValueError(unknown(f"option of {where}", key, names))

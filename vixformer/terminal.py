@@ -1,19 +1,12 @@
-"""Reading flags and printing tables: what every command shares."""
+"""Numbers in words, the table of a comparison, and progress: what every command shares."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import difflib
-import io
-import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import tyro
-from rich import box
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -25,81 +18,13 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
-from rich.table import Table
 from typing_extensions import Self
 
 from vixformer.progress import decoding
-from vixformer.registry import checked
-from vixformer.results.cells import in_markdown
 from vixformer.results.evidence import MARGIN, effect, explained, judge
 
 if TYPE_CHECKING:  # what is wrong with a command line is said before torch is there
     from vixformer.experiments.compare import Comparison, Row
-
-
-@dataclasses.dataclass(frozen=True)
-class Nothing:
-    pass
-
-
-def read(config: type[Any], args: Sequence[str], command: str, default: Any = None, own: Sequence[str] = ()) -> Any:
-    """Flags made from a dataclass; whatever is wrong with them becomes one sentence. `own` are other flags of the command."""
-    complaint = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(complaint):
-            values = tyro.cli(config, args=list(args), prog=f"vix {command}", default=default)
-    except SystemExit as stop:
-        if stop.code in (0, None):
-            raise
-        flags = [f"--{name}" for name in (*own, *_names(default or config))]
-        raise ValueError(f'{_sentence(complaint.getvalue(), flags)}; "vix {command} --help" lists the options') from None
-    return checked(config, {field.name: getattr(values, field.name) for field in dataclasses.fields(config)}, command)
-
-
-def _names(values: Any, section: str = "") -> Iterator[str]:
-    for field in dataclasses.fields(values):
-        value = getattr(values, field.name, None)
-        name = section + field.name.replace("_", "-")
-        yield from _names(value, f"{name}.") if dataclasses.is_dataclass(value) else [name]
-
-
-def _sentence(complaint: str, flags: Sequence[str]) -> str:
-    """What tyro says in its box, between the first two rules, and the option that was meant."""
-    lines = [line.strip("│| ") for line in complaint.splitlines()]
-    rules = [i for i, line in enumerate(lines) if re.search("[─-]{5,}", line)]
-    first = " ".join(" ".join(lines[rules[0] + 1 : rules[1]]).split())
-    first = re.sub(r"Error parsing (Config: )?", "", first)
-    if union := re.match(r"(--\S+): no type matching (.*) could be instantiated from \[(.*?)\]\.", first):
-        flag, forms, given = union.groups()
-        return f"{flag} must be {_in_words(forms)}, not {given.replace(chr(39), '').replace(',', '')}"
-    if choice := re.match(r"[Ii]nvalid choice '(.*)' for argument '(\S+)'\. Expected one of \((.*?),?\)", first):
-        given, flag, choices = choice.groups()
-        return f"{flag} must be {' or '.join(choices.replace(chr(39), '').split(', '))}, not {given}"
-    first = re.sub(r": Could not find valid parse for arguments: \[(.*)\]", r" does not take \1", first)
-    first = re.sub(r": invalid literal for int\(\) with base 10: (.*)", r" must be a whole number, not \1", first)
-    first = re.sub(r": could not convert string to float: (.*)", r" must be a number, not \1", first)
-    wrong = re.match(r"Unrecognized options: (--[^\s,=]+)", first)
-    near = _meant(wrong[1], flags) if wrong else None
-    return first[:1].lower() + first[1:] + (f"; did you mean {near}?" if near else "")
-
-
-def _meant(word: str, flags: Sequence[str]) -> str | None:
-    """--seed is --seeds, or else --train.seed, and not --data.split-seed: the last part counts, and a flag of the command comes before
-    those of its sections. Similar spelling comes last."""
-    last = {flag: flag.lstrip("-").rpartition(".")[2] for flag in flags}
-    typed = word.lstrip("-").rpartition(".")[2]
-    same = [flag for flag in flags if last[flag].startswith(typed) or typed.startswith(last[flag])]
-    if same:
-        return min(same, key=lambda flag: (flag.count("."), last[flag] != typed, len(flag)))
-    near = difflib.get_close_matches(word, flags, n=1, cutoff=0.7)
-    return near[0] if near else next((f for f in flags if difflib.get_close_matches(typed, [last[f]], cutoff=0.7)), None)
-
-
-def _in_words(forms: str) -> str:
-    """tyro's {None}|INT|{INT INT}, for people."""
-    words = {"INT": "a whole number", "FLOAT": "a number", "{None}": "None", "{INT INT}": "two whole numbers", "STR": "a word"}
-    words |= {"{[FLOAT [FLOAT ...]]}": "several numbers", "{[INT [INT ...]]}": "several whole numbers"}
-    return " or ".join(words.get(form, form) for form in forms.split("|"))
 
 
 def count(n: int) -> str:
@@ -108,49 +33,6 @@ def count(n: int) -> str:
 
 def megabytes(n: int) -> str:
     return f"{n / 2**20:.2f} MiB"
-
-
-def console() -> Console:
-    # A pipe has no width; a table cut to 80 columns would lose what it was asked for.
-    return Console(width=shutil.get_terminal_size((160, 40)).columns if sys.stdout.isatty() else 180, highlight=False)
-
-
-def say(text: str) -> None:
-    if text:
-        console().print(text, markup=False, soft_wrap=True)
-
-
-WORDS = {
-    "model",
-    "attention",
-    "run",
-    "recipe",
-    "document",
-    "exhibit",
-    "what it shows",
-    "data",
-    "data set",
-    "from",
-    "positions",
-    "to",
-    "layers",
-    "new",
-    "values",
-    "state",
-    "here",
-    "what it is",
-    "against",
-    "verdict",
-    "train + test",
-    "kernel=",
-    "options and defaults",
-}
-"""Columns of text; the others are of numbers, and end where their neighbours end."""
-
-
-def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---" if column in WORDS else "--:" for column in columns], *rows]
-    return "".join("| " + " | ".join(map(in_markdown, line)) + " |\n" for line in lines)
 
 
 ALIKE = 0.02
@@ -192,7 +74,7 @@ def comparison(
         "rate": lambda r: f"{r.tuned.rate:g}" if r.tuned else "",
         "untuned %": lambda r: str(r.untuned or ""),
         "validation %": lambda r: str(r.val_top1 or ""),
-        "train s": lambda r: f"{r.train_seconds.mean:.0f}",
+        "train s": lambda r: f"{r.train_seconds.mean:.{1 if r.train_seconds.mean < 10 else 0}f}",
         "inference ms": lambda r: f"{r.inference.min:.1f}",
         "memory, MiB": lambda r: "" if r.peak is None else f"{r.peak:.0f}",
         "kept, MiB": lambda r: "" if r.kept is None else f"{r.kept / 2**20:.2f}",
@@ -271,15 +153,9 @@ def _tuning(trials: int, rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], grid: bool = False) -> None:
-    grid_of = Table(box=box.SIMPLE_HEAD, show_lines=grid)
-    for column in columns:
-        grid_of.add_column(
-            column, justify="left" if column in WORDS else "right", overflow="fold", no_wrap=column in ("model", "recipe", "run")
-        )
-    for row in rows:
-        grid_of.add_row(*(cell.replace("[", r"\[") for cell in row))
-    console().print(grid_of)
+def time_left(seconds: float) -> str:
+    amount = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return f"about {amount} left"
 
 
 def watched() -> bool:

@@ -78,7 +78,7 @@ def test_advise(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("bench",), 'what to measure? write "vix bench attention | model | crossover"'),
+        (("bench",), 'bench needs one of the words attention, model, crossover: write "vix bench attention"'),
         (("bench", "attention", "performr"), 'unknown attention "performr"'),
         (("bench", "attention", "softmax", "--chart", "x.gif"), "a chart ends in .svg, .png, .pdf, .html, .json, not x.gif"),
         (("bench", "attention", "softmax", "--tokens", "many"), "--tokens"),

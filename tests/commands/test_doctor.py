@@ -34,4 +34,4 @@ def test_why_they_are_off_and_what_to_do(tmp_path: Path) -> None:
 def test_it_takes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["doctor", "teeth"])
-    assert '"vix doctor" takes nothing, not teeth' in capsys.readouterr().err
+    assert "doctor takes no words, but got teeth as well" in capsys.readouterr().err

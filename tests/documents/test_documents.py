@@ -9,7 +9,7 @@ import pytest
 
 from vixformer.attention.layout import parse
 from vixformer.backbones.backbone import Backbone
-from vixformer.cli import COMMANDS
+from vixformer.commands import COMMANDS
 from vixformer.config import Data, Recipe, Train
 from vixformer.data.dataset import DataSet
 from vixformer.documents import DOCUMENTS, Document, find

@@ -127,7 +127,7 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.Monkey
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert process.returncode != 0
-    assert "saved; go on with: vix compare a.json b.json --jobs 2" in said
+    assert "saved; resume with: vix compare a.json b.json --jobs 2" in said
     assert "Traceback" not in said
     histories = {run.folder: run.history() for run in list_runs(tmp_path / "runs")}
     assert 0 < sum(map(len, histories.values())) < 40

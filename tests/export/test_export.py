@@ -107,11 +107,11 @@ def test_what_cannot_be_exported_is_a_sentence(
     (tmp_path / "empty").mkdir()
     for args, says in (
         ([], "which model?"),
-        ([run, "--format", "tflite"], "--format takes onnx, torch, aot, int8"),
+        ([run, "--format", "tflite"], "--format must be one or more of onnx, torch, aot, int8, separated by commas, not tflite"),
         ([str(tmp_path / "empty")], "has no model"),
         ([run, "--format", "aot", "--out", str(tmp_path / "out")], "there is no C++ compiler"),
         ([run, "--batch", "0"], "batch"),
-        ([run, "--format", ""], "--format takes onnx, torch, aot, int8, with commas between them, not nothing"),
+        ([run, "--format", ""], "--format needs a value: one or more of onnx, torch, aot, int8, separated by commas"),
         ([run, "--out", __file__], "is a file, and --out takes a folder"),
         ([run, "--out", "/proc/nowhere"], "cannot make the folder /proc/nowhere for --out"),
         ([run, "--data", "synthetic"], "and the model takes 28 x 28 with 1 channel"),

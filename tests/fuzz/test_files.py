@@ -38,7 +38,7 @@ from tests.data.test_readers import Evil, write_cifar, write_mnist
 from tests.fuzz.damage import bytes_of, gzip_of, json_of, lines_of, safetensors_of, sqlite_of
 from tests.support.runs import recorded, write_run
 from tests.training.test_loop import tiny
-from vixformer.commands import convert
+from vixformer.commands import convert, runs
 from vixformer.commands.report import benches_in
 from vixformer.config import read_recipe
 from vixformer.conversion.choose import Chosen, LayerCost, Point
@@ -147,9 +147,7 @@ def _report(folder: Path) -> None:
     for form in FORMS.values():
         form(found.groups)
     with contextlib.redirect_stdout(io.StringIO()):
-        from vixformer.commands.look import runs
-
-        runs([str(folder)])
+        runs.run(runs.Options(folder=folder))
     for run in _readable(folder):
         if run.summary and "conversion" in run.summary:
             with contextlib.redirect_stdout(io.StringIO()):

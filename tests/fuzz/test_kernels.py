@@ -46,7 +46,14 @@ WORDS = [
     "prism(end=relu, conv=none)",
     "fourier",
     "hedgehog",
+    "focused",
+    "focused(power=2)",
+    "cosine",
+    "performer(kernel=gelu, features=13)",
     "performer(kernel=elu, features=13)",
+    "performer(kernel=matrix, features=13)",
+    "performer(kernel=mlp)",
+    "performer(kernel=mlp, features=48)",
     "performer(kernel=taylor)",
 ]
 POISON = (torch.nan, torch.inf, -torch.inf, 3e38, 1e-42)
@@ -64,7 +71,7 @@ class Call:
         self.n = draw.choice([0, 1, 2, 15, 16, 17, 31, 33, 47, 64, 95, 96, 97, 193, draw.randint(1, 400)])
         self.batch = draw.choice([0, 1, 1, 2, 3, 5])
         self.wild = draw.random() < 0.4
-        self.dtype = draw.choice([torch.float32] * 6 + [torch.bfloat16, torch.float16])
+        self.dtype = draw.choice([torch.float32] * 4 + [torch.bfloat16] * 4 + [torch.float16])
         rows = draw.randint(1, max(1, self.n))
         self.grid = draw.choice([None] * 4 + [(rows, max(1, self.n // rows))] * 5 + [(1, max(1, self.n))] * 2 + [(rows + 1, self.n + 1)])
         self.module: Any = create_attention(
@@ -120,6 +127,8 @@ class Call:
         if len(inputs) == 1 and isinstance(self.module, Attention) and self.width % 2 == 0 and self.draw.random() < 0.5:
             size = self.draw.choice([(self.n, self.width // 2)] * 3 + [(self.n + 1, self.width // 2), (1, self.width // 2), (self.n, 4)])
             options["rotation"] = torch.randn(size), torch.randn(size)
+        if isinstance(self.module, Attention) and self.draw.random() < 0.2:
+            options["mask"] = torch.rand(inputs[0].shape[0], inputs[-1].shape[-2]) < self.draw.choice([0.0, 0.5, 1.0])
         try:
             out = self.target(inputs)(*inputs, **options)
         except ValueError:
@@ -199,10 +208,12 @@ def test_sanitizers_find_nothing(cache: Path) -> None:
 
 PLANTED = {
     "nystrom.c": ("    *which = 0;\n", ""),  # with the comparison of before, no column of NaN is ever chosen
-    "exact.c": ("c < wide; c++", "c <= wide + 2000; c++"),
+    "exact.c": ("c < wide; c++", "c <= wide + 20000; c++"),
     "local.c": ("y + dy < height", "y + dy < height + 1"),
     "given.c": ("memcpy(to, room, sizeof(float) * m);", "memcpy(to, room, sizeof(float) * (m + 4000));"),
-    "along.c": ("gemm(n, d, r, matrix", "gemm(n + 1, d, r, matrix"),
+    "along.c": ("multiply(half, rows, d, words(half, r)", "multiply(half, rows + 500, d, words(half, r)"),
+    "linear.c": ("pair_floats(x, d, rows, d, room)", "pair_floats(x, d, rows + 3000, d, room)"),  # in bfloat16
+    "bfloat.h": ("for (int r = 0; r < all; r += 2, to += d)", "for (int r = 0; r < all + 3000; r += 2, to += d)"),
 }
 
 

@@ -205,7 +205,7 @@ def test_the_process_that_measures_memory_does_not_repeat_it(cache: Cache) -> No
         ({"CC": 'cc "'}, "CC='cc \"' cannot be read (No closing quotation)", "set CC as in a shell"),
         ({"CC": " "}, "CC=' ' names no C compiler", "set CC to the compiler that you have"),
         ({"CC": "cc", "VIX_NATIVE_FLAGS": "--no-such-flag"}, "cc could not compile them (", "no-such-flag"),
-        ({"VIX_NATIVE": "fast"}, "VIX_NATIVE='fast' is unknown", "set it to one of 0, native, avx512, avx2, neon, or unset it"),
+        ({"VIX_NATIVE": "fast"}, "VIX_NATIVE='fast' is unknown", "one of 0, native, avx512-bf16, avx512, avx2, neon, or unset it"),
         ({"VIX_NATIVE": "avx2"}, "VIX_NATIVE=avx2 wants instructions that this processor does not have", "set it to native, or unset it"),
     ],
 )
@@ -235,7 +235,7 @@ def test_who_switches_them_off_is_not_told(monkeypatch: pytest.MonkeyPatch) -> N
 def test_status_of_kernels_that_are_on(cache: Cache) -> None:
     assert cache.load()
     status = native.status()
-    assert status.instructions in ("avx512", "avx2", "avx", "sse2", "sve", "neon", "generic")
+    assert status.instructions in ("avx512-bf16", "avx512", "avx2", "avx", "sse2", "sve", "neon", "generic")
     assert (status.on, status.library, status.origin, status.reason) == (True, str(cache.file), "compiled here", None)
 
 

@@ -24,6 +24,19 @@ from vixformer.ops.softmax import exact_attention
 KERNELS = ["relu", "relu, total_eps=0.01, scale=half", "softmax", "softmax, eps=0", "gaussian", "gaussian, eps=0", "exp", "exp, eps=0"]
 
 
+MAPS = [
+    "hedgehog",
+    "focused(conv=none)",
+    "focused(conv=none, power=2)",
+    "cosine",
+    "performer(kernel=elu, features=24)",
+    "performer(kernel=elu, features=none, alpha=0.3)",
+    "performer(kernel=gelu, features=24)",
+    "performer(kernel=gelu, features=none)",
+    "performer(kernel=mlp, features=48)",
+]
+
+
 @contextlib.contextmanager
 def calls() -> Iterator[list[str]]:
     """The kernels that run inside."""
@@ -161,6 +174,21 @@ def test_the_convolution_of_v_and_its_gradients(grid: tuple[int, int], front: in
 
 
 @compiler
+@pytest.mark.parametrize("front", [0, 2])
+def test_a_convolution_with_a_bias_that_heads_share(front: int) -> None:
+    core: Any = core_of(build("focused", front + 35, dim=64, heads=2))
+    inputs = [*(torch.randn(3, 2, front + 35, 32).requires_grad_() for _ in range(2)), *core.conv.parameters()]
+    with calls() as called:
+        out = core.conv(*inputs[:2], None, (5, 7))
+    assert called == ["local"]
+    right = core.conv.reference(*(t.double() for t in inputs[:2]), None, (5, 7))
+    assert distance(out, right) <= 1e-5
+    grad = torch.randn_like(out)
+    for ours, expected in zip(torch.autograd.grad(out, inputs, grad), torch.autograd.grad(right, inputs, grad.double()), strict=True):
+        assert distance(ours, expected) <= 1e-5
+
+
+@compiler
 @pytest.mark.parametrize(
     ("features", "n"),
     [
@@ -225,6 +253,63 @@ def test_features_that_are_learned_and_their_gradients(n: int, heads: int, end: 
 
 
 @compiler
+@pytest.mark.parametrize("n", [1, 17, 97, 600])
+@pytest.mark.parametrize("word", MAPS)
+def test_every_feature_map_of_a_kernel_and_its_gradients(word: str, n: int) -> None:
+    core: Any = core_of(build(word, n, dim=64, heads=2))
+    with torch.no_grad():
+        for weight in core.parameters():
+            weight.add_(0.5 * torch.randn_like(weight))
+    inputs = [*(1.5 * torch.randn(3, 2, n, 32) for _ in range(3)), *core.parameters()]
+    inputs = [t.requires_grad_() for t in inputs]
+    with calls() as called:
+        out = core(*inputs[:3])
+        grad = torch.randn_like(out)
+        found = torch.autograd.grad(out, inputs, grad)
+    assert called == ["linear_attention", "linear_attention_backward"]
+    right = core.reference(*(t.double() for t in inputs[:3]))
+    assert distance(out, right) <= 1e-5
+    for ours, expected in zip(found, torch.autograd.grad(right, inputs, grad.double()), strict=True):
+        assert distance(ours, expected) <= (1e-4 if n > 1 else 1e-2)  # of one token, the gradient of q and k is rounding alone
+
+
+@compiler
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("n", [17, 300])
+@pytest.mark.parametrize(
+    "word", [*MAPS, "performer(kernel=relu, features=24)", "performer(features=24)", "performer(features=24, eps=0)", "prism(conv=none)"]
+)
+def test_masked_keys_and_their_gradients(word: str, n: int, dtype: torch.dtype) -> None:
+    core: Any = core_of(build(word, n, dim=64, heads=2))
+    mask = torch.rand(4, n) < 0.6
+    mask[0], mask[1], mask[2, : n // 2], mask[2, n // 2 :] = True, False, False, True  # all, none, and the first block without any
+    inputs = [torch.randn(4, 2, n, 32).to(dtype).requires_grad_() for _ in range(3)]
+    wanted = [*inputs, *core.parameters()]
+    with calls() as called:
+        out = core(*inputs, mask=mask)
+        grad = torch.randn_like(out)
+        found = torch.autograd.grad(out, wanted, grad)
+    assert called == ["linear_attention", "linear_attention_backward"]
+    wide = [t.double().detach().requires_grad_() for t in inputs]
+    right = core.reference(*wide, mask=mask)
+    expected = torch.autograd.grad(right, [*wide, *core.parameters()], grad.double())
+    for ours, exact in zip((out, *found), (right, *expected), strict=True):
+        assert ours.isfinite().all()
+        assert distance(ours, exact) <= (1e-4 if dtype is torch.float32 else 4e-2)
+    assert not any(t.transpose(1, 2)[~mask].any() for t in found[1:3])
+
+
+@compiler
+def test_features_of_hedgehog_that_are_too_small_have_no_slope() -> None:
+    core: Any = core_of(build("hedgehog(conv=none)", 20, dim=32, heads=2))
+    inputs = [(30 * torch.randn(2, 2, 20, 16)).requires_grad_() for _ in range(3)]
+    out, right = core(*inputs), core.reference(*(t.double() for t in inputs))
+    for ours, expected in zip(*(torch.autograd.grad(o.sum(), inputs) for o in (out, right)), strict=True):
+        assert ours.isfinite().all()
+        assert (ours - expected).abs().max() <= 1e-3 * expected.abs().max() + 1e-5
+
+
+@compiler
 def test_training_takes_the_compiled_way() -> None:
     """Or nothing above would say anything about training."""
     with calls() as called:
@@ -237,22 +322,67 @@ def test_training_takes_the_compiled_way() -> None:
     assert called == ["along", "along", "exact", "exact_backward", "along_backward", "along_backward"]
 
 
+HALF = {
+    "lens": ["linear_attention", "local"],
+    "prism": ["linear_attention", "local"],
+    "prism(end=relu, conv=none)": ["linear_attention"],
+    "performer(kernel=relu, features=16, conv=3)": ["linear_attention", "local"],
+    "performer(kernel=relu, features=64)": ["linear_attention"],
+    "performer(kernel=relu, features=none)": ["linear_attention"],
+    "performer(features=17)": ["linear_attention"],
+    "performer(features=64, eps=0)": ["linear_attention"],
+    "performer(kernel=exp, features=24, eps=0)": ["linear_attention"],
+    **{word: ["linear_attention"] for word in MAPS},
+    "softmax(conv=3)": ["exact", "local"],
+    "linformer(rank=8)": ["along", "along", "exact"],
+    "linformer(rank=24, share=none)": ["along", "along", "exact"],
+    "nystrom(landmarks=16)": ["nystrom"],
+}
+
+
 @compiler
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(
-    "word", ["lens", "prism", "performer(kernel=relu, features=16, conv=3)", "performer(features=16)", "softmax(conv=3)"]
-)
-def test_low_precision_is_widened_and_not_left_to_torch(word: str, dtype: torch.dtype) -> None:
-    core = core_of(build(word, 25, dim=32, heads=2))
-    inputs = [torch.randn(3, 2, 25, 16).to(dtype).requires_grad_() for _ in range(3)]
+@pytest.mark.parametrize("n", [25, 99, 196])
+@pytest.mark.parametrize("word", HALF)
+def test_bfloat16_is_as_accurate_as_torchs_operations_in_bfloat16(word: str, n: int) -> None:
+    grid = (n // 5, 5) if n < 50 else (n // 7, 7)
+    core: Any = core_of(build(word, n, dim=64, heads=2))
+    inputs = [torch.randn(n, 3, 2, 2, 32).permute(1, 2, 3, 0, 4)[i].bfloat16().requires_grad_() for i in range(3)]
+    learned = list(core.parameters())
+    grad = torch.randn(2, 2, n, 32).bfloat16()
+
+    def found() -> list[Tensor]:
+        out = core(*inputs, grid=grid)
+        return [out, *torch.autograd.grad(out, [*inputs, *learned], grad)]
+
     with calls() as called:
-        out = core(*inputs, grid=(5, 5))
-        grad = torch.randn_like(out)
-        found = torch.autograd.grad(out, inputs, grad)
-    loops = "exact" if word.startswith("softmax") else "linear_attention"
-    assert {loops, f"{loops}_backward"} <= set(called)
-    assert ("local" in called) == (core.conv is not None)  # pyright: ignore[reportAttributeAccessIssue]
-    assert {t.dtype for t in (out, *found)} == {dtype}
+        ours = found()
+    assert [name for name in called if "backward" not in name and name != "local_filters"][: len(HALF[word])] == HALF[word]
+    assert [t.dtype for t in ours] == [torch.bfloat16] * 4 + [torch.float32] * len(learned)
+    wide = [t.double().detach().requires_grad_() for t in inputs]
+    right = core.double().reference(*wide, grid=grid)
+    expected = [right, *torch.autograd.grad(right, [*wide, *core.parameters()], grad.double())]
+    core.bfloat16()
+    learned = list(core.parameters())
+    with ops.portable(), pytest.MonkeyPatch.context() as patch:
+        for module in ("fused", "linear", "linformer", "nystrom", "softmax"):
+            patch.setattr(f"vixformer.ops.{module}.wide", lambda x: x, raising=False)
+        patch.setattr("vixformer.attention.linear_core.ops.wide", lambda x: x)
+        torchs = found()
+    for one, other, exact in zip(ours, torchs, expected, strict=True):
+        assert distance(one, exact) <= 1.25 * distance(other, exact) + 3e-3
+
+
+@compiler
+@pytest.mark.parametrize("word", ["lens", "performer(features=16)", "softmax(conv=3)", "linformer(rank=8)", "nystrom(landmarks=16)"])
+def test_float16_is_widened_and_not_left_to_torch(word: str) -> None:
+    core: Any = core_of(build(word, 25, dim=32, heads=2))
+    inputs = [torch.randn(3, 2, 25, 16).half().requires_grad_() for _ in range(3)]
+    before = native.calls()
+    out = core(*inputs, grid=(5, 5))
+    assert native.calls() > before
+    grad = torch.randn_like(out)
+    found = torch.autograd.grad(out, inputs, grad)
+    assert {t.dtype for t in (out, *found)} == {torch.float16}
     expected = core.reference(*(t.double() for t in inputs), grid=(5, 5))
     for ours, right in zip((out, *found), (expected, *torch.autograd.grad(expected, inputs, grad.double())), strict=True):
         assert distance(ours, right) <= 1e-2
@@ -260,7 +390,7 @@ def test_low_precision_is_widened_and_not_left_to_torch(word: str, dtype: torch.
 
 @compiler
 @pytest.mark.parametrize("n", [1, 17, 96, 97, 385, 800])
-@pytest.mark.parametrize("keys", [1, 7, 16, 50, 64, 197])
+@pytest.mark.parametrize("keys", [1, 7, 16, 50, 64, 128, 257])
 def test_exact_attention_and_its_gradients(n: int, keys: int) -> None:
     q, k, v = torch.randn(2, n, 3, 32).transpose(1, 2), 2 * torch.randn(2, 3, keys, 32), torch.randn(2, keys, 3, 32).transpose(1, 2)
     grad = torch.randn(2, 3, n, 32)
@@ -275,6 +405,54 @@ def test_exact_attention_and_its_gradients(n: int, keys: int) -> None:
         inference = exact_attention(q, k, v)
     assert inference is not None
     assert torch.equal(inference, out)
+
+
+@compiler
+@pytest.mark.parametrize("n", [1, 97, 300])
+@pytest.mark.parametrize("keys", [2, 7, 129, 511])
+@pytest.mark.parametrize("width", [16, 48])
+def test_exact_attention_in_bfloat16_is_as_accurate_as_torchs(n: int, keys: int, width: int) -> None:
+    shapes = (2, n, 3, width), (2, keys, 3, width), (2, keys, 3, width)
+    q, k, v = (torch.randn(shape).transpose(1, 2).bfloat16() for shape in shapes)
+    grad = torch.randn(2, 3, n, width).bfloat16()
+    right = [t.double().requires_grad_() for t in (q, k, v)]
+    exact = F.scaled_dot_product_attention(right[0], right[1], right[2])
+    expected = [exact, *torch.autograd.grad(exact, right, grad.double())]
+
+    def errors(attend: Any) -> list[float]:
+        inputs = [t.clone().requires_grad_() for t in (q, k, v)]
+        out = attend(*inputs)
+        found = [out, *torch.autograd.grad(out, inputs, grad)]
+        assert {t.dtype for t in found} == {torch.bfloat16}
+        return [distance(one, other) for one, other in zip(found, expected, strict=True)]
+
+    for ours, torchs in zip(errors(exact_attention), errors(F.scaled_dot_product_attention), strict=True):
+        assert ours <= 1.25 * torchs + 2e-3
+
+
+@compiler
+def test_bfloat16_at_any_address() -> None:
+    """Pairs are read as words of four bytes: rows that begin between them are copied."""
+    odd = torch.randn(1, 2, 40, 33).bfloat16()[..., 1:]
+    shifted = torch.randn(1 + 2 * 40 * 32).bfloat16()[1:].view(1, 2, 40, 32)
+    out = exact_attention(odd, shifted, odd)
+    assert out is not None
+    assert distance(out, F.scaled_dot_product_attention(odd.double(), shifted.double(), odd.double())) <= 1e-2
+
+
+@compiler
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_long_exact_attention_is_the_kernels_where_instructions_make_it_faster(dtype: torch.dtype) -> None:
+    q, k, v = torch.randn(3, 1, 1, 700, 16, dtype=dtype)
+    for instructions, used in {"avx512-bf16": True, "avx512": dtype is torch.float32, "avx2": False, "": False}.items():
+        with calls() as called, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(native, "instructions", lambda found=instructions: found)
+            out = ops.softmax_attention(q, k, v)
+        assert called == ["exact"] * used
+        assert distance(out, F.scaled_dot_product_attention(q.double(), k.double(), v.double())) <= (
+            1e-2 if dtype is torch.bfloat16 else 1e-5
+        )
 
 
 @compiler
@@ -294,7 +472,7 @@ def test_exact_attention_of_large_scores_and_shared_keys() -> None:
 
 @compiler
 @torch.no_grad()
-@pytest.mark.parametrize("kernel", ["cosh", "angular", "matrix", "exp, clamp=4", "gelu"])
+@pytest.mark.parametrize("kernel", ["cosh", "angular", "matrix", "exp, clamp=4", "gelu, raw=true"])
 def test_features_that_no_kernel_makes_are_made_by_torch(kernel: str) -> None:
     core = core_of(build(f"performer(kernel={kernel}, features=16)", 20, dim=32, heads=2))
     assert core.feature_map() is None  # pyright: ignore

@@ -72,7 +72,7 @@ def test_the_table_is_of_the_runs(runs: Path, capsys: pytest.CaptureFixture[str]
     main(["power", str(runs), "--effect", "2", "--margin", "1", "--against", "mixed"])
     said = capsys.readouterr().out
     assert "to show 2" in said
-    assert "to rule out 1 " in said
+    assert "seeds to rule out 1 " in said
     assert "Intervals of 95 %: paired by seed and split." in said
     assert "A spread of 2 seeds is uncertain" in said
     assert said.count(" mixed ") >= 3
@@ -93,7 +93,7 @@ def test_runs_without_a_spread(runs: Path, tmp_path: Path, capsys: pytest.Captur
         ([], "which runs?"),
         ([str(tmp_path)], "have too few seeds; a spread takes 2 seeds of both"),
         ([str(runs), "--against", "exakt"], 'did you mean "exact"?'),
-        ([str(runs), "--effect", "-1"], "effect must be greater than 0"),
+        ([str(runs), "--effect", "-1"], "--effect must be a number of points above 0 and below 100, not -1"),
     ):
         with pytest.raises(SystemExit) as stop:
             main(["power", *args])

@@ -79,7 +79,7 @@ def test_a_summary_says_whether_kernels_ran() -> None:
     )
     assert (torchs["kernels"], torchs["instructions"]) == (False, None)
     assert compiled["kernels"]
-    assert compiled["instructions"] in ("avx512", "avx2", "avx", "sse2", "sve", "neon", "generic")
+    assert compiled["instructions"] in ("avx512-bf16", "avx512", "avx2", "avx", "sse2", "sve", "neon", "generic")
 
 
 def test_old_runs_say_nothing_of_kernels(three: list[Record]) -> None:

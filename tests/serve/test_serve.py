@@ -294,7 +294,7 @@ def test_bad_flags_are_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[
         taken.listen()
         for args, says in (
             ([str(tmp_path / "nowhere")], "is no folder of runs"),
-            ([str(tmp_path), "--port", "70000"], "--port must be from 0 to 65535"),
+            ([str(tmp_path), "--port", "70000"], "--port must be a whole number from 0 to 65535, not 70000"),
             ([str(tmp_path), "--port", str(taken.getsockname()[1])], "cannot be had"),
         ):
             with pytest.raises(SystemExit):

@@ -8,7 +8,9 @@ import torch.nn.functional as F
 
 from vixformer import load_recipe
 from vixformer.commands.flags import changed
+from vixformer.commands.train import Options
 from vixformer.config import Train
+from vixformer.options import parse
 from vixformer.training.losses import loss_of
 
 CLASSES = ("a", "b", "c")
@@ -50,7 +52,8 @@ def test_weights_a_class() -> None:
     ],
 )
 def test_weights_a_class_on_the_command_line(words: list[str], expected: object) -> None:
-    assert changed(load_recipe("quick/exact"), words, "train quick/exact").train.class_weights == expected
+    changes = parse(Options, ["quick/exact", *words], "train").changes
+    assert changed(load_recipe("quick/exact"), changes, "train quick/exact").train.class_weights == expected
 
 
 def test_focal_loss_takes_labels_as_they_are() -> None:

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor, nn
 
+from vixformer import ops
 from vixformer.attention.base import Shape
 from vixformer.attention.linear_core import LinearCore
 from vixformer.attention.local import Local
@@ -34,10 +35,10 @@ class Focused(LinearCore, name="focused"):
         return Local(self.shape.values, side, bias=True)
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
-        y = (F.relu(x) + 1e-6) / F.softplus(self.scale.to(x.dtype))
-        length = y.norm(dim=-1, keepdim=True)
-        y = (y / y.amax(-1, keepdim=True).detach()) ** self.config.power  # in range whatever the power
-        return y * (length / y.norm(dim=-1, keepdim=True))
+        return self.feature_map(x.dtype)(x, keys)
+
+    def feature_map(self, dtype: torch.dtype = torch.float32) -> ops.FeatureMap:
+        return ops.FocusedMap(1 / F.softplus(self.scale.squeeze(1).to(dtype)), self.config.power)
 
     @property
     def width(self) -> int:

@@ -20,9 +20,10 @@ class Hedgehog(LinearCore, name="hedgehog"):
         self.weight_q, self.weight_k = nn.Parameter(eye), nn.Parameter(eye.clone())
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
-        weight = self.weight_k if keys else self.weight_q
-        u = x @ weight.to(x.dtype).transpose(-1, -2)
-        return ops.softmax_features(torch.cat([u, -u], -1))
+        return self.feature_map()(x, keys)
+
+    def feature_map(self) -> ops.FeatureMap:
+        return ops.HedgehogMap(self.weight_q, self.weight_k)
 
     @property
     def width(self) -> int:

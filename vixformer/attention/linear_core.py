@@ -66,9 +66,9 @@ class LinearCore(Core):
         return out if self.conv is None else self.conv(out, v, mask, grid)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        known = self.feature_map() if mask is None and not self.causal else None
+        known = None if self.causal else self.feature_map()
         if known is not None:
-            return ops.linear_attention(q, k, v, known, self.eps)
+            return ops.linear_attention(q, k, v, known, self.eps, mask)
         return ops.recompute(self, "attend", mask, q, k, v, beside=("conv.", "look."))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:

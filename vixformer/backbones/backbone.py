@@ -49,12 +49,13 @@ class BackboneConfig(Settings):
     """Its fields that change training and no weight."""
 
     attention: str = "softmax"
+    """Attention of all layers, as a layout expression."""
     img_size: ImageSize | None = None
-    """Left out: that of the data set a recipe names, or 32."""
+    """Side of the images, or height and width, in pixels. Left out: that of the data set, or 32."""
     in_chans: PositiveInt | None = None
-    """Left out: those of the data set, or 3."""
+    """Number of color channels. Left out: that of the data set, or 3."""
     num_classes: NonNegativeInt | None = None
-    """Left out: those of the data set, or 10."""
+    """Number of classes. Left out: that of the data set, or 10."""
 
     def __post_init__(self) -> None:
         layers = sum(self.stage_depths)

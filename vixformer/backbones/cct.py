@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from vixformer.backbones.transformer import Transformer, TransformerConfig
 from vixformer.jsonfile import Values
 from vixformer.nn.block import NormPlace
+from vixformer.nn.pooling import Pooling
 from vixformer.nn.stems import Stem, StemOptions, after_window
 from vixformer.ops import Grid
 
@@ -19,16 +20,20 @@ class CCT(Transformer, name="cct"):
     @dataclass(frozen=True, kw_only=True)
     class Config(TransformerConfig):
         conv_layers: PositiveInt = 1
-        """Each a convolution without bias, ReLU and a maximum over a window."""
+        """Number of layers of the stem: each is a convolution without bias, ReLU and a maximum over a window."""
         conv_dim: PositiveInt = 64
-        """Channels of all but the last, which has embed_dim."""
+        """Channels of all convolutions but the last, which has embed_dim."""
         conv_kernel: PositiveInt = 3
+        """Kernel size of the convolutions of the stem."""
         conv_stride: PositiveInt | tuple[PositiveInt, ...] = 1
-        """One number for all of them, or one a layer."""
+        """Stride of the convolutions: one number for all, or one for each."""
         pool_kernel: PositiveInt = 3
+        """Window of the maximum in the stem."""
         pool_stride: PositiveInt = 2
+        """Stride of the maximum in the stem."""
         pool_padding: NonNegativeInt = 1
-        pool: str = "seq"
+        """Padding of the maximum in the stem."""
+        pool: Annotated[str, Pooling] = "seq"
         qkv_bias: bool = False
         norm_place: NormPlace = "between"
 

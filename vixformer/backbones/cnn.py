@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from vixformer.backbones.backbone import Backbone, BackboneConfig, Sizes
 from vixformer.backbones.staged import one_grid
-from vixformer.nn.activations import activation
+from vixformer.nn.activations import Activation, activation
 from vixformer.nn.pooling import Mean
 from vixformer.nn.stems import Stem, StemOptions
 from vixformer.ops import Grid
@@ -23,11 +23,12 @@ class CNN(Backbone, name="cnn"):
     @dataclass(frozen=True, kw_only=True)
     class Config(BackboneConfig):
         attention: Literal["none"] = "none"
-        """There is none to choose."""
+        """This model has no attention to choose."""
         conv_dims: Sizes = (64, 128, 256)
         """Channels of each pair of convolutions."""
-        act: str = "relu"
-        stem: str | None = later(None)
+        act: Annotated[str, Activation] = "relu"
+        """Activation of the MLPs."""
+        stem: Annotated[str, Stem] | None = later(None)
         """The stem of a ViT, such as resnet, instead of the pairs of convolutions: a baseline for that ViT."""
         embed_dim: PositiveInt = later(128)
         """Channels of the stem's last convolution."""

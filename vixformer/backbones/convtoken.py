@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from vixformer.attention.base import Shape
 from vixformer.attention.project.projection import Attention, Mixing, build_attention, projection
 from vixformer.backbones.backbone import BackboneConfig, Rate, Sizes
 from vixformer.backbones.staged import Staged, check_heads
-from vixformer.nn.activations import activation
+from vixformer.nn.activations import Activation, activation
 from vixformer.nn.dropout import Dropout
 from vixformer.nn.norms import EPS, NormName, make_norm
 from vixformer.nn.pooling import Mean
@@ -32,25 +32,35 @@ class ConvToken(Staged, name="convtoken"):
     @dataclass(frozen=True, kw_only=True)
     class Config(BackboneConfig):
         tokens: Literal["one", "grid"] = "one"
+        """One token for each image, or a grid of tokens."""
         conv_dims: Sizes = (64, 128, 256)
         """Channels of the convolutions, each with batch norm and activation; one maximum over 2 x 2 pixels at the end."""
         embed_dim: PositiveInt = 256
+        """Width of the tokens."""
         depth: PositiveInt = 1
+        """Number of blocks."""
         num_heads: PositiveInt = 8
+        """Number of attention heads."""
         head_dim: PositiveInt | None = None
-        """Width of a head; left out, embed_dim / num_heads."""
-        proj: str = "linear"
+        """Width of a head. Left out: embed_dim / num_heads."""
+        proj: Annotated[str, Attention] = "linear"
+        """How tokens become queries, keys and values."""
         qkv_bias: bool = True
+        """Biases for queries, keys and values."""
         out_bias: bool = True
+        """A bias for the output of attention."""
         norm: NormName = "layer"
+        """Normalization in every block."""
         norm_eps: PositiveFloat = later(EPS)
         """Constant that layer norms add to the variance."""
         residual: Literal["before", "after"] = "before"
         """Whether a layer adds what came in, or what its first norm made of that (its EXP model)."""
-        pos: str = "none"
-        """Positions, of tokens="grid"."""
-        act: str = "relu"
+        pos: Annotated[str, Positions] = "none"
+        """Positions of tokens="grid"."""
+        act: Annotated[str, Activation] = "relu"
+        """Activation of the MLPs."""
         drop_rate: Rate = 0.0
+        """Dropout rate."""
         dropout = ("drop_rate",)
 
         @property

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Shape
+from vixformer.attention.project.projection import Attention
 from vixformer.backbones.backbone import Sizes
 from vixformer.backbones.staged import Staged, StagedConfig, check_heads, make_blocks
 from vixformer.jsonfile import Values
@@ -29,27 +30,31 @@ class CvT(Staged, name="cvt"):
         dims: Sizes = (64, 128, 256)
         """Width of every stage."""
         depths: Sizes = (1, 1, 2)
+        """Number of blocks in every stage."""
         num_heads: Sizes = (1, 2, 4)
+        """Number of attention heads in every stage."""
         head_dim: PositiveInt | None = None
-        """Width of a head in every stage; left out, width / heads."""
+        """Width of a head in every stage. Left out: width / heads."""
         kernels: Sizes = (3, 3, 3)
-        """Of the convolutions that embed."""
+        """Kernel sizes of the embedding convolutions."""
         strides: Sizes = (2, 2, 1)
+        """Strides of the embedding convolutions."""
         paddings: tuple[NonNegativeInt, ...] | None = None
-        """Of the convolutions that embed; left out, half of their kernels."""
+        """Padding of the embedding convolutions. Left out: half of their kernels."""
         scale: Literal["head", "width"] = "head"
-        """Whether scores are divided by the root of the head's width, or of the whole width, as the published sizes do; for proj="conv"."""
-        proj: str = "conv"
+        """Scores are divided by the root of the width of a head, or of all heads, as in the published sizes; for proj="conv"."""
+        proj: Annotated[str, Attention] = "conv"
         kv_stride: PositiveInt = 1
-        """Of the convolutions that make keys and values: fewer of them than queries."""
+        """Stride of the convolutions that make keys and values: above 1, there are fewer keys than queries."""
         shared_kv: bool = False
-        """Whether keys and values share their convolution."""
+        """One convolution for both keys and values."""
         head_norm: bool = True
-        """Whether there is a norm before the head."""
+        """A norm before the classifier."""
         pool: Literal["mean", "cls"] = "mean"
-        """cls: a class token joins in the last stage."""
-        pos: str = "none"
-        """Learned or fixed positions are added in the first stage; rotary ones turn q and k in all, whose heads must be equally wide."""
+        """How the tokens become one vector for the classifier; with cls, a class token joins in the last stage."""
+        pos: Annotated[str, Positions] = "none"
+        """Positions that tokens get. Learned and fixed ones are added in the first stage; rotary ones rotate q and k in every
+        stage, and need heads of one width."""
 
         @property
         def stage_depths(self) -> tuple[int, ...]:

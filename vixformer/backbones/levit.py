@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import PositiveInt
@@ -21,6 +21,7 @@ from vixformer.attention.softmax import Softmax
 from vixformer.backbones.backbone import Sizes
 from vixformer.backbones.staged import BlockOptions, Staged, StagedConfig, make_blocks, one_grid
 from vixformer.jsonfile import Values
+from vixformer.nn.activations import Activation
 from vixformer.nn.mlp import MLP
 from vixformer.nn.norms import NormName
 from vixformer.nn.pooling import Mean
@@ -35,36 +36,43 @@ class LeViT(Staged, name="levit"):
     @dataclass(frozen=True, kw_only=True)
     class Config(StagedConfig):
         patch_size: PositiveInt = 4
-        """What the strides of the stem multiply to."""
-        stem: str = "conv"
+        """Product of the strides of the stem."""
+        stem: Annotated[str, Stem] = "conv"
+        """How the image becomes tokens."""
         stem_norm: bool = False
-        stem_act: str | None = None
+        """Batch norm in the stem."""
+        stem_act: Annotated[str, Activation] | None = None
+        """Activation in the stem."""
         dims: Sizes = (128,)
         """Width of every stage."""
         depths: Sizes = (4,)
+        """Number of blocks in every stage."""
         num_heads: Sizes = (4,)
+        """Number of attention heads in every stage."""
         head_dim: PositiveInt = 32
+        """Width of a head."""
         value_ratio: PositiveInt = 1
-        """How much wider values are than queries and keys."""
+        """Width of values, relative to that of queries and keys."""
         shrink: str = "softmax"
-        """The attention between stages, of which only every second row and column asks: one mechanism with q and k."""
+        """Attention between stages, where only every second row and column produces a query: one mechanism with q and k."""
         shrink_ratio: PositiveInt = 4
         """value_ratio of the attention between stages."""
         attention_bias: bool = False
         """A learned bias for every distance, for layouts of softmax alone."""
-        proj: str = "batch"
+        proj: Annotated[str, Attention] = "batch"
         qkv_bias: bool = False
         norm: NormName = "none"
         mlp_norm: bool = False
         """Batch norm instead of biases in the MLPs."""
-        pos: str = "none"
-        act: str = "hardswish"
-        attn_act: str = "gelu"
-        """Before the output projection of proj="batch"."""
+        pos: Annotated[str, Positions] = "none"
+        """Positions that tokens get."""
+        act: Annotated[str, Activation] = "hardswish"
+        attn_act: Annotated[str, Activation] = "gelu"
+        """Activation before the output projection of proj="batch"."""
         head_norm: bool = False
-        """Batch norm before the head."""
+        """Batch norm before the classifier."""
         distilled: bool = False
-        """Two heads, of which one learned from a teacher; the answer is their mean."""
+        """Two classifiers, one of which learned from a teacher; the answer is their mean."""
 
         @property
         def stage_depths(self) -> tuple[int, ...]:

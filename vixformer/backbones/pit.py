@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import PositiveFloat, PositiveInt
@@ -26,18 +26,23 @@ class PiT(Staged, name="pit"):
     @dataclass(frozen=True, kw_only=True)
     class Config(StagedConfig):
         patch_size: PositiveInt = 4
+        """Side of a patch, in pixels."""
         patch_stride: PositiveInt | None = None
-        """Pixels from one patch to the next; left out, patch_size. Smaller, and patches overlap."""
-        stem: str = "linear"
+        """Pixels from one patch to the next. Left out: patch_size. Patches overlap if it is smaller."""
+        stem: Annotated[str, Stem] = "linear"
+        """How the image becomes tokens."""
         embed_dim: PositiveInt = 128
         """Width of the first stage; every stage doubles it."""
         depths: Sizes = (2, 2)
+        """Number of blocks in every stage."""
         num_heads: Sizes = (4, 8)
-        """Of every stage."""
+        """Number of attention heads in every stage."""
         head_dim: PositiveInt = 32
+        """Width of a head."""
         pointwise: bool = False
         """A 1 x 1 convolution after the pooling one ("Vision Xformers")."""
-        pos: str = "learned"
+        pos: Annotated[str, Positions] = "learned"
+        """Positions that tokens get."""
         pos_std: PositiveFloat = later(START)
         """Initial standard deviation of learned positions."""
 

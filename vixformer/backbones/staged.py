@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from vixformer.attention.base import Shape
 from vixformer.attention.layout import Layer
 from vixformer.attention.project.projection import Attention, build_attention, projection
 from vixformer.backbones.backbone import Backbone, BackboneConfig, Rate
-from vixformer.nn.activations import activation
+from vixformer.nn.activations import Activation, activation
 from vixformer.nn.block import Block, NormPlace
 from vixformer.nn.mlp import MLP
 from vixformer.nn.norms import EPS, NormName
@@ -56,19 +56,27 @@ def make_blocks(layers: Iterable[tuple[Layer, float]], shape: Shape, options: Bl
 @dataclass(frozen=True, kw_only=True)
 class StagedConfig(BackboneConfig):
     mlp_ratio: PositiveFloat = 2.0
+    """Width of every MLP, relative to the width of its tokens."""
     mlp_dim: PositiveInt | None = None
-    """Width of every MLP; left out, mlp_ratio times the width of its tokens."""
-    proj: str = "linear"
+    """Width of every MLP. Left out: mlp_ratio times the width of its tokens."""
+    proj: Annotated[str, Attention] = "linear"
+    """How tokens become queries, keys and values."""
     qkv_bias: bool = True
+    """Biases for queries, keys and values."""
     out_bias: bool = True
+    """A bias for the output of attention."""
     norm: NormName = "layer"
+    """Normalization in every block."""
     norm_eps: PositiveFloat = EPS
-    """Added to the variance, by layer norms."""
-    act: str = "gelu"
+    """Constant that layer norms add to the variance."""
+    act: Annotated[str, Activation] = "gelu"
+    """Activation of the MLPs."""
     drop_rate: Rate = 0.0
+    """Dropout rate."""
     proj_drop_rate: Rate | None = later(None)
-    """Dropout after attention; default: drop_rate. If given, drop_rate is that of the MLP alone."""
+    """Dropout rate after attention. Left out: drop_rate. If given, drop_rate is the rate of the MLP alone."""
     drop_path_rate: Rate = 0.0
+    """Rate of stochastic depth: whole branches that are dropped in training, more of them in deeper blocks."""
     dropout = ("drop_rate", "proj_drop_rate", "drop_path_rate")
 
     def __post_init__(self) -> None:

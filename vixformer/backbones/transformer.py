@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
@@ -25,23 +25,31 @@ from vixformer.registry import later
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(StagedConfig):
     embed_dim: PositiveInt = 128
+    """Width of the tokens."""
     depth: PositiveInt = 6
+    """Number of blocks."""
     num_heads: PositiveInt = 4
+    """Number of attention heads."""
     head_dim: PositiveInt | None = None
-    """Width of a head; left out, embed_dim / num_heads."""
-    pos: str = "learned"
-    pool: str = "cls"
+    """Width of a head. Left out: embed_dim / num_heads."""
+    pos: Annotated[str, Positions] = "learned"
+    """Positions that tokens get."""
+    pool: Annotated[str, Pooling] = "cls"
+    """How the tokens become one vector for the classifier."""
     head: Literal["linear", "mlp"] = "linear"
+    """Classifier."""
     pos_std: PositiveFloat = later(START)
     """Initial standard deviation of learned positions."""
     norm_place: NormPlace = "pre"
+    """Place of the norms in a block: before its branches, after them, or between them."""
     head_norm: bool | None = later(None)
-    """Whether there is a norm before the head; default: yes, unless norm_place="post"."""
+    """A norm before the classifier. Left out: yes, unless norm_place="post"."""
     pos_drop_rate: Rate = 0.0
+    """Dropout after the positions are added."""
     pool_drop_rate: Rate = later(0.0)
-    """Dropout on the pooled vector, before the head."""
+    """Dropout rate on the pooled vector, before the classifier."""
     head_drop_rate: Rate = 0.0
-    """Dropout after each hidden layer of head="mlp"."""
+    """Dropout rate after each hidden layer of head="mlp"."""
     dropout = (*StagedConfig.dropout, "pos_drop_rate", "pool_drop_rate", "head_drop_rate")
 
     @property

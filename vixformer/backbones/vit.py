@@ -6,13 +6,13 @@ With `attention="fourier"` it is FNet, with `"mlp"` and `pool="mean"` MLP-Mixer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import PositiveInt
 
 from vixformer.backbones.transformer import Transformer, TransformerConfig
 from vixformer.jsonfile import Values
-from vixformer.nn.activations import activation
+from vixformer.nn.activations import Activation, activation
 from vixformer.nn.stems import Stem, StemOptions
 
 
@@ -20,9 +20,13 @@ class ViT(Transformer, name="vit"):
     @dataclass(frozen=True, kw_only=True)
     class Config(TransformerConfig):
         patch_size: PositiveInt = 4
-        stem: str = "linear"
+        """Side of a patch, in pixels."""
+        stem: Annotated[str, Stem] = "linear"
+        """How the image becomes tokens."""
         stem_norm: bool = False
-        stem_act: str | None = None
+        """Batch norm in the stem."""
+        stem_act: Annotated[str, Activation] | None = None
+        """Activation in the stem."""
 
         def __post_init__(self) -> None:
             super().__post_init__()

@@ -1,43 +1,49 @@
-"""`vix advise`."""
+"""Recommend an attention for your image size and your machine, with the reason."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from rich.console import Console
 
-from vixformer.terminal import megabytes, read, say, table
+from vixformer.measure.advise import Question, check
+from vixformer.measure.advise import advise as ask
+from vixformer.options import only
+from vixformer.tables import Columns, say, table
+from vixformer.terminal import megabytes
 
 
-def advise(args: Sequence[str]) -> None:
-    from vixformer.measure.advise import Question, check
-    from vixformer.measure.advise import advise as ask
+@dataclass(frozen=True, kw_only=True)
+class Options(Columns, Question):
+    infer: bool = False
+    """Time inference, which is the default."""
+    json: bool = False
+    """Print the answer and all timings as JSON."""
+
+
+def run(options: Options) -> None:
     from vixformer.measure.load import watched
 
-    words = list(args)
-    as_json = "--json" in words
-    if "--train" in words and "--infer" in words:
-        raise ValueError("--train or --infer, not both")
-    words = [word for word in words if word not in ("--json", "--infer")]
-    question: Question = read(Question, words, "advise")
+    if options.train and options.infer:
+        raise ValueError("--train or --infer, not both: leave one out")
+    question = only(Question, options)
     check(question)
     with Console(stderr=True).status("measuring") as status, watched() as timing:
         found = ask(question, lambda text: status.update(text))
-    if as_json:
+    if options.json:
         print(json.dumps({"question": asdict(question), "tokens": question.tokens, **asdict(found), **timing.to_dict()}, indent=2))
         return
     best = found.layers[:8]
     say(f"One attention layer at {question.tokens} tokens, the fastest of {len(found.layers)} and exact attention:")
     shown = [*best, *(m for m in found.layers if m.attention == "softmax" and m not in best)]
-    table(("attention", "ms", "median"), [(m.attention, f"{m.time.min:.2f}", f"{m.time.median:.2f}") for m in shown])
+    table(("attention", "ms", "median"), [(m.attention, f"{m.time.min:.2f}", f"{m.time.median:.2f}") for m in shown], name="layers")
     say("The whole model:")
     rows = [
         (m.attention, f"{m.time.min:.1f}", f"{m.time.median:.1f}", str(m.ratio or "1.00"), "" if m.peak is None else megabytes(m.peak))
         for m in found.models
     ]
-    table(("attention", "ms", "median", "x exact", "peak"), rows)
+    table(("attention", "ms", "median", "x exact", "peak"), rows, ("median", "peak"), "models")
     if not found.fits:
         say("Nothing that was measured stays within the given limits; this is the nearest.")
     say(f'Use --attention "{found.attention}". {found.reason}')

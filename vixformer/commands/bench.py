@@ -1,23 +1,21 @@
-"""`vix bench`."""
+"""Measure time and memory, and the number of tokens from which one attention is faster than another."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import PositiveFloat
 from rich.console import Console
 
-from vixformer.commands.flags import take, whole
-from vixformer.terminal import count, megabytes, read, say, table
+from vixformer.commands.flags import Count, Expression
+from vixformer.measure.bench import Layers, Models, Sizes
+from vixformer.options import File, only, words
+from vixformer.tables import Columns, say, table
+from vixformer.terminal import count, megabytes
 
-TAKES = {
-    "attention": "[EXPRESSIONS...] [OPTIONS] [--json FILE] [--chart FILE]",
-    "model": "[EXPRESSIONS...] [--models vit cct ...] [OPTIONS] [--json FILE] [--chart FILE]",
-    "crossover": "[EXPRESSIONS...] [--against EXPRESSION] [--patch 16] [OPTIONS] [--json FILE] [--chart FILE]",
-}
-KINDS = tuple(TAKES)
 USUAL = (
     "softmax",
     "performer(kernel=relu, features=64)",
@@ -28,72 +26,102 @@ USUAL = (
 )
 
 
-def bench(args: Sequence[str]) -> None:
-    words = list(args)
-    if words and words[0] in ("--help", "-h"):
-        say("\n".join(f"vix bench {kind} {TAKES[kind]}" for kind in KINDS) + '\n"vix bench attention --help" lists the rest.')
-        return
-    if not words or words[0] not in KINDS:
-        raise ValueError(f'what to measure? write "vix bench {" | ".join(KINDS)}"')
-    kind, *words = words
-    if "--help" in words or "-h" in words:
-        say(f"vix bench {kind} {TAKES[kind]}")
-    files = [None if name is None else Path(name) for name in (take(words, "--json"), take(words, "--chart"))]
-    if files[1] is not None:
-        from vixformer.results.charts import check_chart
+@dataclass(frozen=True, kw_only=True)
+class Written(Columns):
+    """Files to write"""
 
-        check_chart(files[1])
-    if files[0] is not None and not files[0].parent.is_dir():
-        raise ValueError(f"--json {files[0]}: there is no folder {files[0].parent}")
-    if files[0] is not None and files[0].is_dir():
-        raise ValueError(f"--json {files[0]} is a folder: name a file")
-    {"attention": _attention, "model": _model, "crossover": _crossover}[kind](words, *files)
+    json: File | None = None
+    """File for all figures, which `vix report` reads."""
+    chart: File | None = None
+    """File for a chart, such as chart.svg."""
 
 
-def _expressions(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What stands in front of the flags, and the flags."""
+@dataclass(frozen=True, kw_only=True)
+class Attention(Written, Sizes):
+    """Time and memory of one attention layer at several numbers of tokens."""
+
+    expressions: tuple[Expression, ...] = words(USUAL)
+    """Attentions to measure, as layout expressions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(Written, Models):
+    """Time and memory of whole models."""
+
+    expressions: tuple[Expression, ...] = words(USUAL)
+    """Attentions to measure, as layout expressions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossover(Written, Layers):
+    """Number of tokens from which each attention is faster than exact attention."""
+
+    expressions: tuple[Expression, ...] = words(tuple(expression for expression in USUAL if expression != "softmax"))
+    """Attentions to measure, as layout expressions."""
+    against: Expression = "torch"
+    """Attention to compare with. The default is torch's scaled_dot_product_attention."""
+    patch: Count = 16
+    """Patch size, to tell image sizes from numbers of tokens."""
+    seconds: PositiveFloat = 1.0
+    """Seconds of timing for each number of tokens that is tried."""
+
+
+Options = {"attention": Attention, "model": Model, "crossover": Crossover}
+
+
+def run(options: Attention | Model | Crossover) -> None:
     from vixformer.attention.layout import parse
 
-    at = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
-    for expression in words[:at]:
+    for expression in options.expressions:
         parse(expression)
-    return list(words[:at]) or list(USUAL), list(words[at:])
+    if options.chart is not None:
+        from vixformer.results.charts import check_chart
+
+        check_chart(options.chart)
+    if options.json is not None and not options.json.parent.is_dir():
+        raise ValueError(f"--json {options.json}: there is no folder {options.json.parent}")
+    if options.json is not None and options.json.is_dir():
+        raise ValueError(f"--json {options.json} is a folder: name a file")
+    if isinstance(options, Attention):
+        _attention(options)
+    elif isinstance(options, Model):
+        _model(options)
+    else:
+        _crossover(options)
 
 
-def _attention(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
-    from vixformer.measure.bench import Sizes, bench_attention, check_attention
+def _attention(options: Attention) -> None:
+    from vixformer.measure.bench import bench_attention, check_attention
     from vixformer.measure.load import watched
     from vixformer.results.charts import time_against_tokens, write_chart
 
-    expressions, flags = _expressions(words)
-    sizes: Sizes = read(Sizes, flags, "bench attention softmax")
+    expressions, sizes = options.expressions, only(Sizes, options)
     check_attention(expressions, sizes.tokens, sizes)
     with Console(stderr=True).status("timing"), watched(sizes.threads) as timing:
         rows = bench_attention(expressions, sizes)
-    _show(rows, sizes, timing, to_json)
-    if chart is not None:
+    _show(rows, sizes, timing, options.json)
+    if options.chart is not None:
         points = [
             {"attention": r.attention, "tokens": r.tokens, "microseconds a token": 1e3 * r.time.min / r.batch / r.tokens} for r in rows
         ]  # fmt: skip
-        write_chart(time_against_tokens(points, _title("One attention layer", sizes)), chart)
-        say(f"The chart is in {chart}.")
+        write_chart(time_against_tokens(points, _title("One attention layer", sizes)), options.chart)
+        say(f"The chart is in {options.chart}.")
 
 
-def _model(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
-    from vixformer.measure.bench import Models, bench_models, check_models
+def _model(options: Model) -> None:
+    from vixformer.measure.bench import bench_models, check_models
     from vixformer.measure.load import watched
     from vixformer.results.charts import bars, write_chart
 
-    expressions, flags = _expressions(words)
-    asked: Models = read(Models, flags, "bench model softmax")
+    expressions, asked = options.expressions, only(Models, options)
     check_models(asked.models, expressions, asked.options, asked.device)
     with Console(stderr=True).status("timing"), watched(asked.threads) as timing:
         rows = bench_models(asked.models, expressions, asked.options, asked)
-    _show(rows, asked, timing, to_json)
-    if chart is not None:
+    _show(rows, asked, timing, options.json)
+    if options.chart is not None:
         points = [{"name": f"{r.what}, {r.attention}", "milliseconds": r.time.min} for r in rows]
-        write_chart(bars(points, "milliseconds", _title("Whole models", asked)), chart)
-        say(f"The chart is in {chart}.")
+        write_chart(bars(points, "milliseconds", _title("Whole models", asked)), options.chart)
+        say(f"The chart is in {options.chart}.")
 
 
 def _title(what: str, asked: Any) -> str:
@@ -130,7 +158,7 @@ def _show(rows: Sequence[Any], sizes: Any, timing: Any, to_json: Path | None) ->
         "kept",
         "peak",
     )
-    table(columns, cells)
+    table(columns, cells, ("sd", "of GEMM", "M multiply-adds", "median", "kept", "batch", "peak", "images/s", "model"))
     facts = _facts(sizes, timing)
     step = "a training step" if sizes.train else "inference"
     compiled = ", compiled" if sizes.compile else ""
@@ -156,19 +184,15 @@ def _facts(sizes: Any, timing: Any) -> dict[str, Any]:
     return facts | {"threads": timing.threads}
 
 
-def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -> None:
-    from vixformer.measure.bench import Layers, check_attention
+def _crossover(options: Crossover) -> None:
+    from vixformer.measure.bench import check_attention
     from vixformer.measure.crossover import FEWEST, MOST, Crossing, crossover
     from vixformer.measure.load import watched
     from vixformer.measure.machine import in_words
     from vixformer.results.charts import time_against_tokens, write_chart
     from vixformer.writing import write_json
 
-    left = list(words)
-    patch, against = whole(take(left, "--patch") or "16", "--patch"), take(left, "--against") or "torch"
-    expressions, flags = _expressions(left)
-    expressions = expressions if expressions != list(USUAL) else [e for e in USUAL if e != "softmax"]
-    sizes: Layers = read(Layers, flags, "bench crossover nystrom", default=Layers(seconds=1.0))
+    patch, against, expressions, sizes = options.patch, options.against, options.expressions, only(Layers, options)
     check_attention([*expressions, *([] if against == "torch" else [against])], (FEWEST,), sizes)
     found: list[Crossing] = []
     with Console(stderr=True).status("bisecting") as status, watched(sizes.threads) as timing:
@@ -179,7 +203,7 @@ def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -
         never, always = c.faster_at is None, c.slower_at is None
         between = f"none up to {count(MOST)}" if never else f"{c.faster_at} or fewer" if always else f"{c.slower_at} to {c.faster_at}"
         rows.append((c.attention, between, "" if never else f"{c.side(patch)} x {c.side(patch)}", str(len(c.probes))))
-    table(("attention", "faster from tokens", f"image, patches of {patch}", "comparisons"), rows)
+    table(("attention", "faster from tokens", f"image, patches of {patch}", "comparisons"), rows, ("comparisons",))
     exact = "torch's scaled_dot_product_attention" if against == "torch" else against
     facts = _facts(sizes, timing)
     say(
@@ -188,11 +212,11 @@ def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -
         "faster at the second, each with 95 % confidence, or too close to tell in between."
     )
     say(timing.told())
-    if to_json is not None:
+    if options.json is not None:
         found_json = {"against": exact, "crossings": [asdict(c) for c in found]}
-        write_json(to_json, {"machine": facts, "load": asdict(timing.load), "sizes": asdict(sizes), **found_json})
-        say(f"The figures are in {to_json}.")
-    if chart is not None:
+        write_json(options.json, {"machine": facts, "load": asdict(timing.load), "sizes": asdict(sizes), **found_json})
+        say(f"The figures are in {options.json}.")
+    if options.chart is not None:
         least: dict[tuple[str, int], float] = {}
         for c in found:
             for p in c.probes:
@@ -201,5 +225,5 @@ def _crossover(words: Sequence[str], to_json: Path | None, chart: Path | None) -
         points = [
             {"attention": name, "tokens": n, "microseconds a token": us} for (name, n), us in sorted(least.items(), key=lambda i: i[0][1])
         ]
-        write_chart(time_against_tokens(points, _title("One attention layer", sizes)), chart)
-        say(f"The chart is in {chart}.")
+        write_chart(time_against_tokens(points, _title("One attention layer", sizes)), options.chart)
+        say(f"The chart is in {options.chart}.")

@@ -1,22 +1,25 @@
-"""`vix convert`."""
+"""Give a trained model another attention."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vixformer.commands.flags import changed, finished_run, points, take, whole
+from pydantic import NonNegativeInt
+
+from vixformer.commands.flags import Count, DataName, Expression, Points, RunFolder, changed, finished_run, recipe_sections
 from vixformer.jsonfile import read_json
 from vixformer.measure.latency import Ratio
-from vixformer.registry import fitted, unknown
+from vixformer.options import Changes, Folder, sections, words
+from vixformer.registry import fitted
 from vixformer.results.evidence import MARGIN, judge, sentence
 from vixformer.results.runs import LAST, RECIPE, SUMMARY, read_run
 from vixformer.results.schema import ChosenRecord, Point
-from vixformer.terminal import Steps, say, table
+from vixformer.tables import Shown, say, table
+from vixformer.terminal import Steps
 
 if TYPE_CHECKING:
     from vixformer.backbones.backbone import Backbone
@@ -26,22 +29,33 @@ if TYPE_CHECKING:
 CHOICE = "choice.json"
 NEAREST = "hedgehog"
 """What comes nearest to its parent before any fine-tuning, on both data sets of docs/results/convert.md."""
-FLAGS = {
-    "attention": "attention of the converted layers: an expression, such as 'nystrom(landmarks=16)' or 'first(hedgehog)'; with --choose "
-    f"the default is {NEAREST}",
-    "distill": "steps in which the old layers teach the new ones, without labels; 200 are usual",
-    "finetune": "epochs of training after that, at 0.3 of the parent's rate",
-    "choose": "convert only the K layers that cost the least for the time they win",
-    "data": "another data set, or that of a model's folder without a recipe",
-    "out": "where the new run goes; left out, beside the parent",
-    "margin": f"points of test top-1 that a difference to the parent must reach to matter ({MARGIN:g})",
-}
-SPLIT = ("fraction", "val-fraction", "folds", "fold", "split-seed", "mean", "std", "resize")
+SPLIT = ("fraction", "val_fraction", "folds", "fold", "split_seed", "mean", "std", "resize")
 """Options of data that would let images train that validate, or show a model what it was not trained on."""
-OURS = {"--train.weights": "RUN", "--train.distill": "--distill", "--train.epochs": "--finetune"}
+OURS = {"train.weights": "RUN", "train.distill": "--distill", "train.epochs": "--finetune"}
 
 
-def convert(args: Sequence[str]) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Options(Shown):
+    run: RunFolder = words(missing='which run? write "vix convert runs/NAME --attention nystrom"; "vix runs" lists them')
+    """Folder of a run, or of a model; latest, or the first letters of a run in runs/."""
+    attention: Expression | None = None
+    """Attention for the new layers, as a layout expression, such as 'nystrom(landmarks=16)'; with --choose, hedgehog if left out."""
+    distill: NonNegativeInt = 0
+    """Steps in which the new layers learn from the old ones, without labels; 200 are usual."""
+    finetune: NonNegativeInt = 0
+    """Epochs of training after that, at 0.3 of the parent's learning rate."""
+    choose: Count | None = None
+    """Convert only this number of layers: those that cost the least accuracy for the time they save."""
+    data: DataName | None = None
+    """Another data set, or the one of a model's folder that has no recipe."""
+    out: Folder | None = None
+    """Folder for the new run. Left out: beside its parent."""
+    margin: Points = MARGIN
+    """Difference of test top-1 to the parent, in points, that matters to you."""
+    changes: Changes = sections(recipe_sections)
+
+
+def run(options: Options) -> None:
     from vixformer.conversion.distill import part_of_lesson
     from vixformer.conversion.parent import trained_model
     from vixformer.conversion.run import converted_recipe, difference_on_images, name_of, recipe_of
@@ -50,14 +64,7 @@ def convert(args: Sequence[str]) -> None:
     from vixformer.training.parts import load_parts, pick_device
     from vixformer.writing import write_json
 
-    words = list(args)
-    if "--help" in words or "-h" in words:
-        for name, what in FLAGS.items():
-            say(f"  --{name:<10} {what}")
-        return say('and options of recipes, such as --train.lr 1e-4: "vix train quick/exact --help" lists them')
-    attention, distill, finetune, few, data, out, margin = (take(words, f"--{name}") for name in FLAGS)
-    if not words or words[0].startswith("-"):
-        raise ValueError('which run? write "vix convert runs/NAME --attention nystrom"; "vix runs" lists them')
+    parent, attention, few, data = options.run, options.attention, options.choose, options.data
     if attention is None and few is not None:
         attention = NEAREST
         say(
@@ -66,38 +73,36 @@ def convert(args: Sequence[str]) -> None:
         )
     if attention is None:
         raise ValueError('to which attention? give --attention, such as "nystrom(landmarks=32)"; "vix attentions" lists them')
-    parent, options = Path(words[0]), words[1:]
     own = read_run(parent).recipe.data.name if (parent / RECIPE).exists() else None
-    _check_options(options, own is not None and data in (None, own))
-    limit = points(margin, MARGIN)
-    steps, epochs = whole(distill or "0", "--distill", least=0), whole(finetune or "0", "--finetune", least=0)
+    _check_changes(options.changes, own is not None and data in (None, own))
+    limit, steps, epochs = options.margin, options.distill, options.finetune
     model = trained_model(parent)
     recipe = recipe_of(parent, model, data)
     if (parent / RECIPE).exists() and not (parent / SUMMARY).exists():
         say(f"{parent} is not finished: its best epoch so far is taken.")
-    if not (parent / RECIPE).exists() and recipe.data.mean is None and not any(word.startswith("--data.mean") for word in options):
+    if not (parent / RECIPE).exists() and recipe.data.mean is None and "data.mean" not in options.changes:
         say(
             f"{parent} does not say how its images are normalised: {recipe.data.name}'s own mean and deviation are taken; "
             "--data.mean and --data.std give others."
         )
-    new = changed(converted_recipe(recipe, parent, model, attention, steps, epochs), options, "train quick/exact")
-    where = Path(out or parent.resolve().parent)
+    new = changed(converted_recipe(recipe, parent, model, attention, steps, epochs), options.changes, "convert RUN")
+    where = options.out or parent.resolve().parent
     images = new.data.source().whole()
     device = pick_device(new.train.device)
     choice, lesson, taken = None, None, []
     if few is not None:
-        count = whole(few, "--choose")
+        count = few
         most = len(differing(model, expanded(model, attention)))
         if count > most:
             differ = "no layer differs" if not most else "only 1 layer differs" if most == 1 else f"only {most} layers differ"
             raise ValueError(f"--choose {count}: {differ} from what the model has")
         folder = where / f"{parent.resolve().name}-choices"
-        whole_recipe = changed(recipe, options, "train quick/exact")
+        whole_recipe = changed(recipe, options.changes, "convert RUN")
         choice, lesson = _choice(whole_recipe, model.to(device), images, attention, steps, folder, most)
         _show_choice(choice, count)
         taken = choice["curve"][count]["layers"]
         fewer = converted_recipe(recipe, parent, model, choice["curve"][count]["attention"], steps, epochs)
-        new = changed(fewer, options, "train quick/exact")
+        new = changed(fewer, options.changes, "convert RUN")
 
     def prepare(folder: Path) -> None:
         if choice is not None:
@@ -106,12 +111,12 @@ def convert(args: Sequence[str]) -> None:
         if lesson is not None and not (folder / LAST).exists():
             part_of_lesson(lesson, taken, folder / TEACHING)
 
-    run, became = finished_run(new, name_of(parent, new), where, images, prepare, model)
-    _show_conversion(run.summary or {})
-    apart = difference_on_images(became or trained_model(run.folder), model, load_parts(new, device, images).test)
+    new_run, became = finished_run(new, name_of(parent, new), where, images, prepare, model)
+    _show_conversion(new_run.summary or {})
+    apart = difference_on_images(became or trained_model(new_run.folder), model, load_parts(new, device, images).test)
     judged = judge([(apart, "different", limit)])[0]
     say(f"{sentence('the new model', 'its parent', apart, judged, limit)}. Models of other seeds may differ otherwise.")
-    say(f"The new model is in {run.folder}; its recipe names {parent} as what it started from.")
+    say(f"The new model is in {new_run.folder}; its recipe names {parent} as what it started from.")
 
 
 def _choice(
@@ -154,19 +159,17 @@ def read_choice(path: Path, most: int) -> ChosenRecord:
     return found
 
 
-def _check_options(options: Sequence[str], of_a_run: bool) -> None:
-    for option in options:
-        name = option.partition("=")[0].replace("_", "-")
-        if name.startswith("--model."):
-            raise ValueError("a conversion changes the attention alone: leave out the options of the model")
+def _check_changes(changes: Changes, of_a_run: bool) -> None:
+    for name in changes:
+        flag = f"--{name.replace('_', '-')}"
+        if name.startswith("model."):
+            raise ValueError(f"a conversion changes the attention alone: leave out {flag}")
         if name in OURS:
-            raise ValueError(f"{OURS[name]} says that here: leave out {name}")
-        if of_a_run and name in [f"--data.{word}" for word in SPLIT]:
+            raise ValueError(f"{OURS[name]} says that here: leave out {flag}")
+        if of_a_run and name in [f"data.{word}" for word in SPLIT]:
             raise ValueError(
-                f"leave out {name}: a run's images stay as they were split, or some would validate that the parent was trained on"
+                f"leave out {flag}: a run's images stay as they were split, or some would validate that the parent was trained on"
             )
-        if name.startswith("--") and "." not in name:
-            raise ValueError(unknown("flag of vix convert", name.removeprefix("--"), FLAGS))
 
 
 def _show_choice(choice: ChosenRecord, count: int) -> None:
@@ -175,7 +178,7 @@ def _show_choice(choice: ChosenRecord, count: int) -> None:
         for c in choice["costs"]
     ]
     say("One layer converted, the others as they were; top-1 and loss on validation images, milliseconds of its attention:")
-    table(("layer", "error", "top-1, points", "loss", "ms before", "ms after"), rows)
+    table(("layer", "error", "top-1, points", "loss", "ms before", "ms after"), rows, ("loss",), "one layer")
     before = choice["curve"][0]["ms"]
     rows = [
         (str(len(p["layers"])), ", ".join(map(str, sorted(p["layers"]))), f"{p['top1']:.2f}", f"{p['ms']:.2f}", _times(p, before),
@@ -183,7 +186,7 @@ def _show_choice(choice: ChosenRecord, count: int) -> None:
         for p in choice["curve"]
     ]  # fmt: skip
     say("Layer after layer, the cheapest first; milliseconds of the model:")
-    table(("converted", "layers", "validation %", "ms", "x before", "attention"), rows)
+    table(("converted", "layers", "validation %", "ms", "x before", "attention"), rows, ("layers", "ms"), "layer after layer")
     say(_won(choice["curve"][count], before, count))
     say(choice.get("told", ""))
 
@@ -217,7 +220,8 @@ def _show_conversion(summary: dict[str, Any]) -> None:
          str(len(r["kept"])), ", ".join(r["new"]) or "none", ", ".join(r["dropped"]) or "none")
         for r in found["layers"] if r["error"] is not None
     ]  # fmt: skip
-    table(("layer", "from", "to", "error", "q rms", "k rms", "weights kept", "new", "dropped"), rows)
+    columns = ("layer", "from", "to", "error", "q rms", "k rms", "weights kept", "new", "dropped")
+    table(columns, rows, ("q rms", "k rms", "weights kept", "dropped", "new"), "layers")
     for warning in found["warnings"]:
         say(f"warning: {warning}")
     for note in found["notes"]:
@@ -235,7 +239,7 @@ def _show_conversion(summary: dict[str, Any]) -> None:
          f"{s['seconds']:.0f}" if "seconds" in s else "")
         for s in stages
     ]  # fmt: skip
-    table(("model", "validation %", "test top-1 %", "seconds"), rows)
+    table(("model", "validation %", "test top-1 %", "seconds"), rows, name="stages")
     if summary["epochs"] and not summary["best_epoch"]:
         epochs = "the epoch" if summary["epochs"] == 1 else f"none of {summary['epochs']} epochs"
         did = "did not validate" if summary["epochs"] == 1 else "validated"

@@ -1,30 +1,37 @@
-"""`vix data`."""
+"""List the known data sets and which of them are here; download or verify one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from vixformer.commands.flags import take
-from vixformer.terminal import count, say, table
+from vixformer.commands.flags import DataName
+from vixformer.options import Folder, words
+from vixformer.tables import Shown, say, table
+from vixformer.terminal import count
 
 
-def data(args: Sequence[str]) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Options(Shown):
+    action: Literal["list", "get", "check"] = words("list")
+    """List all data sets, download some (get), or verify the files of some (check)."""
+    names: tuple[DataName, ...] = words(())
+    """Data sets to download or to verify."""
+    root: Folder | None = None
+    """Folder of the data sets. Left out: $VIX_DATA, or else ~/.cache/vix/data."""
+
+
+def run(options: Options) -> None:
     from vixformer.data.dataset import DataSet, data_root
     from vixformer.terminal import download_bar
 
-    words = list(args)
-    root = data_root(take(words, "--root"))
-    word = words[0] if words else "list"
-    if word not in ("list", "get", "check") or (word != "list" and len(words) < 2):
-        raise ValueError('write "vix data list", "vix data get NAME" or "vix data check NAME"')
-    if word == "list" and len(words) > 1:
-        raise ValueError(f'"vix data list" takes no name, but got {words[1]}: write "vix data check {words[1]}"')
-    chosen = []
-    for name in words[1:]:
-        if name.startswith("-"):
-            raise ValueError(f"vix data takes no option {name}, only --root")
-        chosen.append(DataSet.member(name)(root))
+    root = data_root(None if options.root is None else str(options.root))
+    word = options.action
+    if word == "list" and options.names:
+        raise ValueError(f'"vix data list" takes no name, but got {options.names[0]}: write "vix data check {options.names[0]}"')
+    if word != "list" and not options.names:
+        raise ValueError(f'which data set? write "vix data {word} mnist"; "vix data list" lists them')
+    chosen = [DataSet.member(name)(root) for name in options.names]
     if word == "list":
         rows = []
         for name, cls in sorted(DataSet.members.items()):

@@ -1,16 +1,18 @@
-"""`vix doctor`."""
+"""Print torch, threads, instruction sets, and whether compiled kernels are on; if not, why, and what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vixformer.terminal import say
+from vixformer.tables import say
 
 
-def doctor(args: Sequence[str]) -> None:
-    if args:
-        raise ValueError(f'"vix doctor" takes nothing, not {" ".join(args)}')
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    pass
 
+
+def run(options: Options) -> None:
     import warnings
 
     import torch

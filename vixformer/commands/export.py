@@ -1,8 +1,7 @@
-"""`vix export`."""
+"""Export a trained model for other programs, and check it against PyTorch on real images."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 from pydantic import PositiveInt
 from rich.console import Console
 
-from vixformer.commands.flags import make_folder, several, split_flags
-from vixformer.terminal import read, say, table
+from vixformer.commands.flags import DataName, ModelFolder, make_folder
+from vixformer.options import Folder, commas, words
+from vixformer.tables import Shown, say, table
 
 TESTED = 2000
 """Images whose classes are compared with their labels, before and after."""
@@ -22,43 +22,37 @@ MOST_LOST = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    format: str = "onnx"
-    """onnx, torch, aot, int8, or several with commas."""
-    out: Path | None = None
-    """Left out: the folder "export" of the run."""
+class Options(Shown):
+    model: ModelFolder = words(missing='which model? write "vix export runs/RUN --format onnx"')
+    """Folder of a run or of a model; latest, or the first letters of a run in runs/."""
+    format: commas("onnx", "torch", "aot", "int8") = ("onnx",)  # pyright: ignore[reportInvalidTypeForm]
+    """File formats: onnx, torch (torch.export), aot (AOTInductor) and int8 (quantized ONNX)."""
+    out: Folder | None = None
+    """Folder for the files. Left out: the folder "export" of the run."""
     batch: PositiveInt = 1
-    """Images at a time."""
+    """Number of images in a batch."""
     dynamic_batch: bool = False
-    """Leave the number of images at a time open."""
-    data: str | None = None
-    """A data set to compare on, its test part; left out, the run's validation part."""
+    """Accept batches of any size."""
+    data: DataName | None = None
+    """Data set whose test images the exported model is checked on. Left out: the validation images of the run."""
 
 
-def export(args: Sequence[str]) -> None:
-    words, flags = split_flags(args, switches=("--dynamic-batch",))
-    options: Options = read(Options, flags, "export")
-    dynamic = options.dynamic_batch
-    if len(words) != 1:
-        raise ValueError('which model? write "vix export runs/RUN --format onnx"')
+def run(options: Options) -> None:
+    dynamic, name = options.dynamic_batch, options.model
     from vixformer.export.check import export as exported
-    from vixformer.export.formats import WRITERS
     from vixformer.measure.load import watched
     from vixformer.results.groups import counted
     from vixformer.results.predictor import Predictor
 
-    forms = several(options.format, tuple(WRITERS), "--format")
-    if not forms:
-        raise ValueError(f"--format takes {', '.join(WRITERS)}, with commas between them, not nothing")
-    predictor = Predictor.load(words[0])
-    out = options.out or (Path(words[0]) if Path(words[0]).exists() else Path(Path(words[0]).name)) / "export"
+    predictor = Predictor.load(name)
+    out = options.out or (Path(name) if Path(name).exists() else Path(Path(name).name)) / "export"
     make_folder(out, "--out")
     with Console(stderr=True).status("exporting"):
-        images, where = _images(words[0], options.data)
+        images, where = _images(name, options.data)
         _check(predictor, images, where)
         problems: list[str] = []
         with watched() as timing:
-            found = exported(predictor, forms, out, images, dynamic, options.batch, TESTED, problems.append)
+            found = exported(predictor, options.format, out, images, dynamic, options.batch, TESTED, problems.append)
     if not found:
         raise ValueError("; ".join(problems))
     rows = [
@@ -68,7 +62,7 @@ def export(args: Sequence[str]) -> None:
         )
         for e in found
     ]  # fmt: skip
-    table(("model", "file", "MiB", "max difference", "ms", "top-1 %"), rows)
+    table(("model", "file", "MiB", "max difference", "ms", "top-1 %"), rows, ("MiB", "max difference", "file"))
     pictures = "random pixels: the data is not here, so nothing is known about accuracy" if images is None else f"images of {where}"
     size = "any batch" if dynamic else f"batches of {options.batch}"
     say(f"For {size}; input `pixels`, 0 to 255, as stored. Compared on {pictures}.")

@@ -1,15 +1,17 @@
-"""Reading what several commands take."""
+"""What the options of several commands share."""
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from vixformer.notes import note
-from vixformer.terminal import read, say
+from vixformer.options import Changes, Means, find_options, unknown_option, value_of
+from vixformer.tables import say
 
 if TYPE_CHECKING:
     from vixformer.backbones.backbone import Backbone
@@ -18,11 +20,118 @@ if TYPE_CHECKING:
     from vixformer.results.runs import Run
 
 
-def asked_recipe(name: str, options: Sequence[str], command: str, own: Sequence[str] = ()) -> Recipe:
-    """A recipe by its name, with the flags that override parts of it; `own` are the other flags of the command."""
+LATEST, SEVERAL = "latest", 4
+
+
+def _recipes() -> Iterable[str]:
+    from vixformer.recipes import list_recipes
+
+    return list_recipes()
+
+
+def _models() -> Iterable[str]:
+    from vixformer.models import list_models
+
+    return list_models()
+
+
+def _data_sets() -> Iterable[str]:
+    from vixformer.data.dataset import DataSet
+
+    return DataSet.members
+
+
+def _attentions() -> Iterable[str]:
+    from vixformer.models import list_attentions
+
+    return list_attentions()
+
+
+def _seconds(given: Any) -> Any:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", given) if isinstance(given, str) else None
+    if found is None or not float(found[1]):
+        raise ValueError(f"must be a time such as 90s, 20m or 1.5h, not {given}")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+def find_run(given: Any) -> Any:
+    """The folder of a run, from the beginning of its name or the word latest, in the folder runs or another (`other/latest`)."""
+    path = Path(given)
+    if path.exists() or not path.name or (path.is_absolute() and not path.parent.is_dir()):
+        return given
+    folder = path.parent if path.parent != Path() else Path("runs")
+    found = sorted(file.parent for file in folder.glob("*/recipe.json"))
+    if path.name == LATEST:
+        if not found:
+            raise ValueError(f'says {given}, and {folder} has no runs: "vix train quick/exact --out {folder}" makes one')
+        return max(found, key=lambda run: max(file.stat().st_mtime for file in run.iterdir()))
+    found = [run for run in found if run.name.startswith(path.name)]
+    if len(found) > 1:
+        names = ", ".join(run.name for run in found[:SEVERAL]) + (", ..." if len(found) > SEVERAL else "")
+        raise ValueError(f"must name one run, and {given} is the beginning of {len(found)}: {names}; write more letters of one of them")
+    return found[0] if found else given
+
+
+RecipeName = Annotated[str, Means("the name of a recipe", "RECIPE", _recipes)]
+ModelOrRecipe = Annotated[str, Means("a model or a recipe", "MODEL", lambda: [*_models(), *_recipes()])]
+DataName = Annotated[str, Means("a data set", "NAME", _data_sets)]
+Expression = Annotated[str, Means("an attention, such as performer(features=64)", "ATTENTION", _attentions)]
+RunFolder = Annotated[Path, BeforeValidator(find_run), Means("the folder of a run", "RUN")]
+RunsFolder = Annotated[Path, BeforeValidator(find_run), Means("a folder of runs, a run or a file of records", "RUNS")]
+RunsOrBench = Annotated[str, BeforeValidator(lambda given: str(find_run(given))), Means("a folder of runs, a run or a JSON file", "RUNS")]
+ModelFolder = Annotated[str, BeforeValidator(lambda given: str(find_run(given))), Means("the folder of a run or a model", "MODEL")]
+Seconds = Annotated[float, BeforeValidator(_seconds), Means("a time such as 90s, 20m or 1.5h", "TIME")]
+Points = Annotated[float, Field(gt=0, lt=100), Means("a number of points above 0 and below 100", "POINTS")]
+Count = Annotated[int, Field(ge=1)]
+Folds = Annotated[int, Field(ge=2)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+def recipe_sections(name: str | None) -> dict[str, list[Any]]:
+    """The options of a recipe with its values; those of every model where no recipe is named."""
+    from vixformer.backbones.backbone import Backbone
+    from vixformer.config import Data, Train
+    from vixformer.recipes import list_recipes, load_recipe
+
+    if name is not None and (name in list_recipes() or name.endswith(".json")):
+        recipe = load_recipe(name)
+        return {"data": [recipe.data], "model": [recipe.model], "train": [recipe.train]}
+    models = sorted(Backbone.members.values(), key=lambda backbone: backbone.name != "vit")
+    return {"data": [Data], "model": [backbone.Config for backbone in models], "train": [Train]}
+
+
+def set_options(configs: Mapping[str, Any], changes: Changes, command: str) -> dict[str, dict[str, Any]]:
+    """The values that were given for the options of these, by section."""
+    known = {option.name: option for option in find_options({section: [config] for section, config in configs.items()}).values()}
+    values: dict[str, dict[str, Any]] = {section: {} for section in configs}
+    for name, raw in changes.items():
+        if name not in known:
+            raise ValueError(unknown_option(f"--{name.replace('_', '-')}", [option.flag for option in known.values()], command))
+        section, _, field = name.rpartition(".")
+        values[section][field] = value_of(known[name], raw)
+    return values
+
+
+def with_short_forms(changes: Changes, given: Mapping[str, object]) -> Changes:
+    """Options of a command that stand for options of a recipe, such as --epochs for --train.epochs."""
+    return {**changes, **{name: (str(value),) for name, value in given.items() if value is not None}}
+
+
+def changed(recipe: Recipe, changes: Changes, command: str) -> Recipe:
+    """A recipe with other values for some of its options."""
+    if not changes:
+        return recipe
+    from vixformer.config import recipe_from_dict
+
+    given = set_options({"data": recipe.data, "model": recipe.model, "train": recipe.train}, changes, command)
+    return recipe_from_dict({name: {**part, **given[name]} for name, part in recipe.to_dict().items()}, command.partition(" ")[2])
+
+
+def asked_recipe(name: str, changes: Changes, command: str) -> Recipe:
+    """A recipe by its name, with other values for some of its options."""
     from vixformer.recipes import load_recipe
 
-    recipe = changed(load_recipe(name), options, f"{command} {name}", own)
+    recipe = changed(load_recipe(name), changes, f"{command} {name}")
     _warn_of_emulation(recipe)
     return recipe
 
@@ -33,18 +142,6 @@ def _warn_of_emulation(recipe: Recipe) -> None:
 
     if not computes_in(recipe.train.precision, pick_device(recipe.train.device)):
         note(f"{recipe.train.precision} is emulated on this processor and many times slower; --train.precision float32 is not")
-
-
-def changed(recipe: Recipe, options: Sequence[str], command: str, own: Sequence[str] = ()) -> Recipe:
-    """A recipe with the flags that override parts of it."""
-    if not options:
-        return recipe
-    from vixformer.config import Recipe, recipe_from_dict
-
-    # a switch that also takes numbers has no negation of its own
-    negated = {"--train.no-class-weights": ("--train.class-weights", "False")}
-    options = [word for option in options for word in negated.get(option, (option,))]
-    return recipe_from_dict(read(Recipe, options, command, recipe, own).to_dict(), command.partition(" ")[2])
 
 
 def finished_run(
@@ -66,33 +163,6 @@ def finished_run(
     return read_run(folder), model
 
 
-def take(words: list[str], flag: str) -> str | None:
-    """Take `flag VALUE`, or `flag=VALUE`, out of the words."""
-    for i, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if name == flag:
-            value = value if equals else next(iter(words[i + 1 :]), "")
-            if not value or value.startswith("--"):
-                raise ValueError(f"{flag} needs a value")
-            del words[i : i + (1 if equals else 2)]
-            if any(other.partition("=")[0] == flag for other in words):
-                raise ValueError(f"{flag} is given twice: give it once")
-            return value
-    return None
-
-
-def split_flags(args: Sequence[str], switches: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """Words, and flags with their values, in any order, for a command whose flags all take one value, but for its switches."""
-    words, flags, rest = [], [], iter(args)
-    for arg in rest:
-        if arg.startswith("--"):
-            flags.append(arg)
-            flags += [] if "=" in arg or arg in ("--help", *switches) else [value for value in (next(rest, None),) if value is not None]
-        else:
-            words.append(arg)
-    return words, flags
-
-
 def make_folder(path: Path, flag: str) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -100,44 +170,3 @@ def make_folder(path: Path, flag: str) -> None:
         raise ValueError(f"{path} is a file, and {flag} takes a folder") from None
     except OSError as error:
         raise ValueError(f"cannot make the folder {path} for {flag}: {error.strerror}") from None
-
-
-def whole(text: str, flag: str, least: int = 1, most: int = 2**32 - 1) -> int:
-    if not text.isdecimal() or int(text) < least:
-        raise ValueError(f"{flag} must be a whole number of at least {least}, not {text}")
-    if int(text) > most:
-        raise ValueError(f"{flag} must be a whole number of at most {most}, not {text}")
-    return int(text)
-
-
-def points(text: str | None, default: float, flag: str = "--margin") -> float:
-    """A number of percentage points above 0."""
-    if text is None:
-        return default
-    with contextlib.suppress(ValueError):
-        if 0 < (found := float(text)) < 100:
-            return found
-    raise ValueError(f"{flag} must be a number of points above 0 and below 100, not {text}")
-
-
-def seconds(text: str) -> float:
-    """20m, 90s, 1.5h."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
-    if found is None or not float(found[1]):
-        raise ValueError(f"--budget must be a time such as 90s, 20m or 1.5h, not {text}")
-    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
-
-
-def choice(word: str, choices: Sequence[str], flag: str) -> Any:
-    if word not in choices:
-        raise ValueError(f"{flag} must be {' or '.join(choices)}, not {word}")
-    return word
-
-
-def several(text: str, allowed: Sequence[str], flag: str) -> list[str]:
-    """svg,png: words with commas between them."""
-    words = [word for word in text.replace(" ", "").split(",") if word]
-    for word in words:
-        if word not in allowed:
-            raise ValueError(f"{flag} takes {', '.join(allowed)}, with commas between them, not {word}")
-    return words

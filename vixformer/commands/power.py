@@ -1,39 +1,34 @@
-"""`vix power`."""
+"""Compute how many seeds and minutes it takes to show a difference, or to rule it out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from pydantic import PositiveFloat
-
-from vixformer.commands.flags import split_flags
+from vixformer.commands.flags import Points, RunsFolder
+from vixformer.options import words
 from vixformer.registry import pick
 from vixformer.results.evidence import MARGIN, methods
-from vixformer.terminal import count, read, say, table
+from vixformer.tables import Shown, say, table
+from vixformer.terminal import count
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    effect: PositiveFloat = 1.0
-    """Difference of top-1, in points, that the runs are to show."""
-    margin: PositiveFloat = MARGIN
-    """Points of top-1 that a difference must reach to matter, and that the runs are to rule out."""
+class Options(Shown):
+    runs: tuple[RunsFolder, ...] = words(missing='which runs? write "vix power runs"; "vix compare" leaves them there')
+    """Folders of runs, or files of records."""
+    effect: Points = 1.0
+    """Difference of top-1, in points, that the runs should show."""
+    margin: Points = MARGIN
+    """Difference of top-1, in points, that matters to you, and that the runs should rule out."""
     against: str | None = None
-    """Model that the others are compared with (default: exact attention of the same protocol)."""
+    """Model that the others are compared with. Left out: exact attention of the same protocol."""
 
 
-def power(args: Sequence[str]) -> None:
-    words, flags = split_flags(args)
-    options: Options = read(Options, flags, "power")
-    if not words:
-        raise ValueError('which runs? write "vix power runs"; "vix compare" leaves them there')
-
+def run(options: Options) -> None:
     from vixformer.results.groups import counted, find_runs, some_groups
     from vixformer.results.power import POWER, needs, uncertainty
 
-    folders = [Path(word) for word in words]
+    folders = list(options.runs)
     found = find_runs(folders)
     groups = some_groups(found, folders)
     if options.against is not None:
@@ -43,17 +38,19 @@ def power(args: Sequence[str]) -> None:
     made, few = needs(groups, options.effect, options.margin, options.against)
     if not made:
         why = f"{few[0]} have too few seeds" if few else "there is only one model of each protocol"
-        raise ValueError(f"no pair of models in {', '.join(words)} has a spread: {why}; a spread takes 2 seeds of both (--seeds 2)")
+        raise ValueError(
+            f"no pair of models in {', '.join(map(str, folders))} has a spread: {why}; a spread takes 2 seeds of both (--seeds 2)"
+        )
     columns = (
-        "model", "against", "difference", "spread", "seeds", f"to show {options.effect:g}", "more minutes",
-        f"to rule out {options.margin:g}", "more minutes",
+        "model", "against", "difference", "spread", "seeds", f"seeds to show {options.effect:g}", "minutes to show",
+        f"seeds to rule out {options.margin:g}", "minutes to rule out",
     )  # fmt: skip
     rows = [
         (n.one, n.other, str(n.found), f"{n.sd:.2f}", str(n.found.count), count(n.show), f"{n.minutes(n.show):,.0f}",
          count(n.rule_out), f"{n.minutes(n.rule_out):,.0f}")
         for n in made
     ]  # fmt: skip
-    table(columns, rows)
+    table(columns, rows, ("spread", "seeds", "difference"))
     say(methods([n.found for n in made]))
     say(
         f"Seeds of each model so that a difference of {options.effect:g} points is shown with {POWER:.0%} probability, and so that one of "

@@ -1,4 +1,4 @@
-"""`vix predict`."""
+"""Classify images with a trained model."""
 
 from __future__ import annotations
 
@@ -8,35 +8,37 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import PositiveInt
 
-from vixformer.commands.flags import make_folder, split_flags
-from vixformer.terminal import read, say, table
+from vixformer.commands.flags import ModelFolder, make_folder
+from vixformer.options import Folder, Means, words
+from vixformer.tables import Columns, say, table
 
 BATCH = 64
 SHEET_SIDE = 96
+ASKED = 'which model, and which images? write "vix predict runs/RUN picture.jpg"'
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Columns):
+    model: ModelFolder = words(missing=ASKED)
+    """Folder of a run or of a model, or a model of the Hugging Face Hub; latest, or the first letters of a run in runs/."""
+    images: tuple[Annotated[str, Means("an image", "IMAGE")], ...] = words(missing=ASKED)
+    """Image files, or folders of them; - reads one image from standard input."""
     top: PositiveInt = 5
-    """Classes an image."""
+    """Number of classes to print for each image."""
     json: bool = False
-    """A line of JSON an image instead of a table."""
+    """Print one line of JSON for each image instead of a table."""
     invert: bool = False
-    """Turn dark on white into light on black, which models of digits and clothes know."""
-    attention_map: Path | None = None
-    """A folder for pictures of where the model looks."""
+    """Invert the colors: models of MNIST and Fashion-MNIST know light drawings on black."""
+    attention_map: Folder | None = None
+    """Folder for pictures that show where the model looks."""
 
 
-def predict(args: Sequence[str]) -> None:
-    words, flags = split_flags(args, switches=("--json", "--invert"))
-    options: Options = read(Options, flags, "predict")
-    if len(words) < 2:
-        raise ValueError('which model, and which images? write "vix predict runs/RUN picture.jpg"')
-    if "" in words:
+def run(options: Options) -> None:
+    if "" in (options.model, *options.images):
         raise ValueError('the name of a model or an image is empty: write "." for the folder you are in')
     from PIL import ImageOps
 
@@ -44,7 +46,7 @@ def predict(args: Sequence[str]) -> None:
     from vixformer.results.groups import counted
     from vixformer.results.predictor import Predictor
 
-    predictor, files = Predictor.load(words[0]), list(_files(words[1:]))
+    predictor, files = Predictor.load(options.model), list(_files(options.images))
     if options.attention_map is not None:
         make_folder(options.attention_map, "--attention-map")
         if not has_map(predictor.model):
@@ -74,7 +76,7 @@ def predict(args: Sequence[str]) -> None:
             if options.attention_map is not None:
                 _draw(predictor, picture, options.attention_map / f"{_own_name(name, drawn)}-attention.png")
     if rows:
-        table(("image", *(f"{i + 1}." for i in range(len(rows[0]) - 1))), rows)
+        table(("image", *(f"{i + 1}." for i in range(len(rows[0]) - 1))), rows, [f"{i}." for i in range(len(rows[0]) - 1, 1, -1)])
     seconds = time.perf_counter() - began
     if seen:
         print(f"{counted(seen, 'image')} in {seconds:.1f} s, {seen / max(seconds, 1e-9):.0f} a second", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`vix report`."""
+"""Make one page, figures and tables from runs, from records, and from what `vix bench --json` wrote."""
 
 from __future__ import annotations
 
@@ -8,41 +8,39 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import NonNegativeInt, PositiveFloat
+from pydantic import NonNegativeInt
 from rich.console import Console
 
-from vixformer.commands.flags import several, split_flags
+from vixformer.commands.flags import Points, RunsOrBench
+from vixformer.options import File, Folder, commas, short, words
 from vixformer.results.evidence import MARGIN
-from vixformer.terminal import read, say
-
-FORMATS = ("svg", "png", "pdf", "json")
+from vixformer.tables import say
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    out: Path = Path("report.html")
-    """The page (-o)."""
-    figures: Path | None = None
-    """A folder for every figure as a file."""
-    format: str = "svg"
-    """Of these files: svg, png, pdf, json, or several with commas."""
-    tables: str = ""
-    """md, latex, csv or several: the table beside the page."""
+    runs: tuple[RunsOrBench, ...] = words(missing='which runs? write "vix report runs"; "vix compare" and "vix train" leave them there')
+    """Folders of runs, files of records, and JSON files of `vix bench`."""
+    out: File = short("-o", Path("report.html"))
+    """File of the page."""
+    figures: Folder | None = None
+    """Folder for every figure as a file of its own."""
+    format: commas("svg", "png", "pdf", "json") = ("svg",)  # pyright: ignore[reportInvalidTypeForm]
+    """Formats of the figure files."""
+    tables: commas("md", "latex", "csv") = ()  # pyright: ignore[reportInvalidTypeForm]
+    """Formats of the table, which is written next to the page."""
     only: str = ""
-    """One figure, by the name under it, and no page."""
+    """Write one figure, by the name under it on the page, and no page."""
     maps: NonNegativeInt = 2
-    """Images that attention is drawn on."""
+    """Number of images to draw attention maps on."""
     title: str = "vixformer report"
-    margin: PositiveFloat = MARGIN
-    """Points of top-1 that a difference must reach to matter: verdicts are against this margin."""
+    """Title of the page."""
+    margin: Points = MARGIN
+    """Difference of top-1, in points, that matters to you: verdicts are against this margin."""
 
 
-def report(args: Sequence[str]) -> None:
-    words, flags = split_flags(["--out" if arg == "-o" else arg for arg in args])
-    options: Options = read(Options, flags, "report")
-    if not words:
-        raise ValueError('which runs? write "vix report runs"; "vix compare" and "vix train" leave them there')
-    formats, tables = several(options.format, FORMATS, "--format"), several(options.tables, ("md", "latex", "csv"), "--tables")
+def run(options: Options) -> None:
+    words, formats, tables = options.runs, options.format, options.tables
     if options.only and options.figures is None:
         raise ValueError(f"--only {options.only} needs a folder to write to: add --figures DIR")
     if options.out.suffix not in (".html", ".htm"):

@@ -1,16 +1,17 @@
-"""`vix reproduce`: reproduce a table or a figure of a document, beside its printed numbers."""
+"""Reproduce a table or a figure of one of the five documents, next to its printed numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PositiveInt
 
-from vixformer.commands.flags import seconds, split_flags
-from vixformer.terminal import markdown, read, say, table
+from vixformer.commands.flags import Count, Seconds
+from vixformer.options import Folder, Means, as_typed, words
+from vixformer.tables import Shown, markdown, say, table
 
 if TYPE_CHECKING:
     from vixformer.documents import Document
@@ -18,40 +19,48 @@ if TYPE_CHECKING:
     from vixformer.experiments.compare import Comparison
 
 
+def _documents() -> Sequence[str]:
+    from vixformer.documents import DOCUMENTS
+
+    return list(DOCUMENTS)
+
+
+DocumentName = Annotated[str, Means("a document", "DOCUMENT", _documents)]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Shown):
+    document: DocumentName | None = words(None)
+    """Name of a document. Left out: list the tables and figures of all."""
     table: PositiveInt | None = None
     """Number of the table in the document."""
     figure: PositiveInt | None = None
     """Number of the figure in the document."""
-    budget: str | None = None
+    budget: Seconds | None = None
     """Time for all runs, such as 20m or 2h; the same number of epochs and images for every row. Left out: the document's own."""
-    seeds: PositiveInt = 1
+    seeds: Count = 1
     """Number of random seeds."""
-    jobs: PositiveInt = 1
+    jobs: Count = 1
     """Number of runs to train in parallel (they share the CPU cores)."""
-    out: Path = Path("runs")
+    out: Folder = Path("runs")
     """Folder for the runs; rerun the same command to resume."""
     list: bool = False
     """List every table and figure, with its rows and the hours that the document's own budget takes on this machine."""
+    line: str = as_typed()
 
 
-def reproduce(args: Sequence[str]) -> None:
-    words, flags = split_flags(args, switches=("--list",))
-    options: Options = read(Options, flags, "reproduce")
+def run(options: Options) -> None:
     from vixformer.documents import DOCUMENTS, find
 
-    if options.list or not words:
-        return _list([find(DOCUMENTS, word) for word in words] or list(DOCUMENTS.values()))
-    if len(words) > 1:
-        raise ValueError(f'vix reproduce takes one document at a time, not {len(words)}: write "vix reproduce {words[0]} --table 1"')
-    document = find(DOCUMENTS, words[0])
+    document = None if options.document is None else find(DOCUMENTS, options.document)
+    if options.list or document is None:
+        return _list([document] if document is not None else list(DOCUMENTS.values()))
     if (options.table is None) == (options.figure is None):
         names = ", ".join(f"--{exhibit.what} {exhibit.number}" for exhibit in document.exhibits)
         raise ValueError(f"which table or figure of {document.name}? Add one of: {names}")
     what, number = ("table", options.table) if options.table is not None else ("figure", options.figure)
     assert number is not None
-    _run(document, document.exhibit(what, number), options, list(args))
+    _run(document, document.exhibit(what, number), options)
 
 
 def _list(documents: Sequence[Document]) -> None:
@@ -68,14 +77,14 @@ def _list(documents: Sequence[Document]) -> None:
             took = f"{found:,.1f}" if found < 10 else f"{found:,.0f}"
             rows.append((document.name, exhibit.name, exhibit.about, str(len(recipes)), took))
             steps("timing steps", i, len(many))
-    table(("document", "exhibit", "what it shows", "rows", "hours"), rows)
+    table(("document", "exhibit", "what it shows", "rows", "hours"), rows, ("rows",))
     say("Hours: one seed at the document's own number of images and epochs on this machine, estimated from a few training steps with exact")
     say('attention and the multiply-adds of every row. "vix reproduce hybrid --table 2 --budget 2h --seeds 3" runs what fits.')
     if told := timing.told():
         say(told)
 
 
-def _run(document: Document, exhibit: Exhibit, options: Options, args: list[str]) -> None:
+def _run(document: Document, exhibit: Exhibit, options: Options) -> None:
     from vixformer.commands.watch import Watch
     from vixformer.documents.reproduce import beside, judged
     from vixformer.experiments.compare import compare
@@ -86,13 +95,13 @@ def _run(document: Document, exhibit: Exhibit, options: Options, args: list[str]
         exhibit.recipes(), key=lambda name: name != exhibit.base
     )  # without it a short budget would leave nothing to compare with
     recipes = {name: load_recipe(name) for name in first}
-    with Watch(exhibit.name, None, f"vix reproduce {' '.join(args)}") as watch:
+    with Watch(exhibit.name, None, f"vix reproduce {options.line}", runs=len(recipes) * options.seeds) as watch:
         observer = watch.next if options.jobs == 1 else watch.side_by_side(len(recipes) * options.seeds)
         found = compare(
             recipes,
             options.out,
             seeds=options.seeds,
-            budget=None if options.budget is None else seconds(options.budget),
+            budget=options.budget,
             jobs=options.jobs,
             observer=observer,
             tell=watch.tell,

@@ -1,66 +1,87 @@
-"""`vix search`."""
+"""Search for better settings of a recipe, with as many workers as you start."""
 
 from __future__ import annotations
 
 import importlib
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from vixformer.commands.flags import asked_recipe, choice, make_folder, take, whole
-from vixformer.config import Recipe
+from pydantic import NonNegativeInt
+
+from vixformer.commands.flags import Count, Folds, RecipeName, Seed, asked_recipe, make_folder, recipe_sections, with_short_forms
 from vixformer.experiments.search.study import METRICS, Found, Plan, Spectator, Standing, described, search
-from vixformer.terminal import StatusLine, say, table
+from vixformer.options import Changes, Folder, Means, sections, words
+from vixformer.tables import Shown, say, table
+from vixformer.terminal import StatusLine, time_left
+
+if TYPE_CHECKING:
+    from vixformer.config import Recipe
 
 
-def search_command(args: Sequence[str]) -> None:
+def _metrics() -> list[str]:
+    return list(METRICS)
+
+
+Metric = Annotated[str, Means("a column of the summary", "METRIC", _metrics)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Shown):
+    recipe: RecipeName = words(missing='which recipe? write "vix search cifar-kernels/relu --space cifar-kernels/relu --trials 20"')
+    """Name of a recipe, or a JSON file with one."""
+    space: str
+    """What may vary: the name of a space, a JSON file, or "train.lr=1e-4..1e-2:log; train.batch_size=64|128"."""
+    trials: Count | None = None
+    """Number of trials of all workers together; a grid needs none."""
+    sampler: Literal["tpe", "grid", "random"] = "tpe"
+    """How the settings of the next trial are chosen."""
+    pruner: Literal["median", "hyperband", "none"] = "median"
+    """How trials that fall behind are stopped early."""
+    metric: Metric = "val_top1"
+    """Column of the summary to optimize."""
+    minimize: Metric | None = None
+    """A second goal, such as inference_ms: the Pareto front of both is kept."""
+    folds: Folds | None = None
+    """Cross-validate every trial on this number of folds."""
+    epochs: NonNegativeInt | None = None
+    """Number of epochs of a trial; short for --train.epochs."""
+    seed: Seed = 0
+    """Random seed of the sampler."""
+    study: str | None = None
+    """Name that the workers of one study share. Left out: the recipe and the sampler."""
+    storage: str | None = None
+    """Where workers share the study: sqlite:///FILE or postgresql://... Left out: a file in the folder of --out."""
+    heartbeat: Count | None = None
+    """Seconds between two signs of life of a worker."""
+    out: Folder = Path("runs/search")
+    """Folder for the runs. Rerun the same command to resume the study."""
+    changes: Changes = sections(recipe_sections)
+
+
+def run(options: Options) -> None:
     importlib.import_module("vixformer.experiments.search.spaces")  # so that their names are known
     from vixformer.experiments.search.space import read_space
 
-    words = list(args)
-    names = (
-        "space",
-        "trials",
-        "sampler",
-        "pruner",
-        "metric",
-        "minimize",
-        "folds",
-        "seed",
-        "storage",
-        "study",
-        "out",
-        "heartbeat",
-        "epochs",
-    )
-    given = {name: take(words, f"--{name}") for name in names}
-    if not words or words[0].startswith("-"):
-        raise ValueError('which recipe? write "vix search cifar-kernels/relu --space cifar-kernels/relu --trials 20"')
-    if given["space"] is None:
-        raise ValueError('over what? give --space: a name, a JSON file, or "train.lr=1e-4..1e-2:log; train.batch_size=64|128"')
-    name, *options = words
-    if given["epochs"] is not None:
-        options += ["--train.epochs", given["epochs"]]
-    recipe = asked_recipe(name, options, "search", names)
+    name = options.recipe
+    recipe = asked_recipe(name, with_short_forms(options.changes, {"train.epochs": options.epochs}), "search")
     plan = Plan(
-        name=given["study"] or f"{name}-{given['sampler'] or 'tpe'}",
+        name=options.study or f"{name}-{options.sampler}",
         recipe=replace(recipe, train=replace(recipe.train, track_test=False)),
-        space=read_space(given["space"]),
-        trials=None if given["trials"] is None else whole(given["trials"], "--trials"),
-        sampler=choice(given["sampler"] or "tpe", ("tpe", "grid", "random"), "--sampler"),
-        pruner=choice(given["pruner"] or "median", ("median", "hyperband", "none"), "--pruner"),
-        metric=given["metric"] or "val_top1",
-        minimize=given["minimize"],
-        folds=None if given["folds"] is None else whole(given["folds"], "--folds", least=2),
-        seed=whole(given["seed"] or "0", "--seed", least=0),
+        space=read_space(options.space),
+        trials=options.trials,
+        sampler=options.sampler,
+        pruner=options.pruner,
+        metric=options.metric,
+        minimize=options.minimize,
+        folds=options.folds,
+        seed=options.seed,
     )
-    beat = None if given["heartbeat"] is None else whole(given["heartbeat"], "--heartbeat")
-    out = Path(given["out"] or "runs/search")
-    make_folder(out, "--out")
+    make_folder(options.out, "--out")
     with Progress() as watch:
-        found = search(plan, out, given["storage"], beat, watch)
+        found = search(plan, options.out, options.storage, options.heartbeat, watch)
     _show(plan, found)
 
 
@@ -68,7 +89,7 @@ class Progress(StatusLine, Spectator):
     """One line that moves, and one that stays for each trial."""
 
     def __init__(self) -> None:
-        super().__init__("the same command goes on with the study")
+        super().__init__("rerun the same command to resume the study")
         self.began, self.mine = time.perf_counter(), 0
 
     def trial_begins(self, number: int, recipe: Recipe, standing: Standing) -> None:
@@ -82,8 +103,7 @@ class Progress(StatusLine, Spectator):
         self.mine += 1
         left = max(0, standing.wanted - standing.done - standing.pruned)
         each = (time.perf_counter() - self.began) / self.mine / max(standing.running + 1, 1)
-        time_left = f"{left * each:.0f} s" if left * each < 120 else f"{left * each / 60:.0f} min"
-        self.stays(f"trial {number}: {state}{f' ({reason})' if reason else ''}; {_stands(standing)}; about {time_left} left")
+        self.stays(f"trial {number}: {state}{f' ({reason})' if reason else ''}; {_stands(standing)}; {time_left(left * each)}")
 
     def waiting(self, standing: Standing) -> None:
         self.now(f"waiting for other workers; {_stands(standing)}")

@@ -1,19 +1,20 @@
-"""`vix serve`."""
+"""Serve a live page of runs, with their models to try."""
 
 from __future__ import annotations
 
 import re
 import secrets
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import Field, PositiveInt
 
-from vixformer.commands.flags import split_flags
+from vixformer.commands.flags import Points, RunsOrBench
+from vixformer.options import words
 from vixformer.results.evidence import MARGIN
-from vixformer.terminal import read, say
+from vixformer.tables import say
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 TOKEN = re.compile(r"[\w-]{16,}", re.ASCII)
@@ -21,28 +22,28 @@ TOKEN = re.compile(r"[\w-]{16,}", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
+    runs: tuple[RunsOrBench, ...] = words(("runs",))
+    """Folders of runs, and JSON files of `vix bench`."""
     host: str = "127.0.0.1"
     """Address to listen on. With 0.0.0.0, other machines can connect, if they have the token."""
-    port: int = 8000
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    """Port to listen on; 0 takes a free one."""
     memory_mb: PositiveInt = 1024
     """Memory for the weights of loaded models, in MiB. Beyond it, the least recently used models are unloaded."""
     token: str | None = None
     """Token that every visitor needs, at least 16 characters. Default: none on 127.0.0.1, and a generated token on any other host."""
     names: str = ""
     """Other names of this machine that visitors may use, separated by commas. Its host name and IP addresses always work."""
-    margin: PositiveFloat = MARGIN
-    """Points of top-1 that a difference must reach to matter: the page's verdicts are against this margin."""
+    margin: Points = MARGIN
+    """Difference of top-1, in points, that matters to you: verdicts are against this margin."""
 
 
-def serve(args: Sequence[str]) -> None:
-    words, flags = split_flags(args)
-    options: Options = read(Options, flags, "serve")
+def run(options: Options) -> None:
+    words = options.runs
     folders = [Path(word) for word in words if not word.endswith(".json")] or [Path("runs")]
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f'{folder} is no folder of runs: "vix train quick/exact --out {folder}" makes one')
-    if not 0 <= options.port <= 65535:
-        raise ValueError(f"--port must be from 0 to 65535, not {options.port}")
     if options.token is not None and not TOKEN.fullmatch(options.token):
         raise ValueError(
             f"--token takes at least 16 letters, digits, - and _, not these {len(options.token)} characters: leave it out, "
@@ -50,7 +51,7 @@ def serve(args: Sequence[str]) -> None:
         )
     try:
         from vixformer.serve.app import create_app, runs_in
-        from vixformer.serve.server import run
+        from vixformer.serve.server import run as serve
     except ImportError as error:
         raise ValueError(f'serving needs {error.name}: pip install "vixformer[serve]"') from None
 
@@ -77,4 +78,4 @@ def serve(args: Sequence[str]) -> None:
                 "anyone who has this link can see the runs and use the models. The token is sent unencrypted: on a network that you do not "
                 "trust, use --host 127.0.0.1 and an SSH tunnel. Requests for other names of this machine are refused; --names adds names"
             )
-        run(app, listening)
+        serve(app, listening)

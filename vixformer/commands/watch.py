@@ -13,20 +13,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from vixformer.config import Recipe
 from vixformer.results.runs import RECIPE
-from vixformer.terminal import watched
+from vixformer.terminal import time_left, watched
 from vixformer.training.observer import Observer
 from vixformer.training.state import State
 
 
 class Watch(Observer):
-    """A bar for the epochs and one for the batches of a run, and where to go on after Ctrl-C."""
+    """A bar for the epochs and one for the batches of a run, and how to resume after Ctrl-C."""
 
-    def __init__(self, name: str, recipe: Recipe | None, resume: str, folder: Path | None = None) -> None:
+    def __init__(self, name: str, recipe: Recipe | None, resume: str, folder: Path | None = None, runs: int = 0) -> None:
+        """`runs` is how many there will be, where there are several."""
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
         self.bars = Progress(
             *columns, TextColumn("{task.fields[note]}"), console=Console(stderr=True), transient=True, disable=not watched()
         )
-        self.resume, self.folder = resume, folder
+        self.name, self.resume, self.folder = name, resume, folder
+        self.runs, self.run, self.trained = runs, 0, list[float]()
+        self.since: float | None = None
         self.epochs = self.bars.add_task(name, total=recipe.train.epochs if recipe else None, note="")
         self.batches = self.bars.add_task("batches", note="")
         self.began, self.images = time.perf_counter(), 0
@@ -39,7 +42,7 @@ class Watch(Observer):
         self.bars.stop()
         if kind is KeyboardInterrupt:
             nothing = self.folder is not None and not (self.folder / RECIPE).exists()
-            print("nothing to save yet" if nothing else f"saved; go on with: {self.resume}", file=sys.stderr)
+            print("nothing to save yet" if nothing else f"saved; resume with: {self.resume}", file=sys.stderr)
 
     def tell(self, what: str) -> None:
         self.bars.update(self.epochs, description=what)
@@ -50,12 +53,28 @@ class Watch(Observer):
         self.bars.console.print(what, soft_wrap=True, markup=False)
 
     def next(self, name: str, recipe: Recipe, done: bool) -> Watch:
-        note = "is there already" if done else ""
-        self.bars.reset(self.epochs, description=name, total=recipe.train.epochs, completed=recipe.train.epochs if done else 0, note=note)
+        note = "finished before" if done else ""
+        self.name, text = name, self._counted(name, done)
+        if self.runs and not done and not watched():
+            print(text, file=sys.stderr)
+        self.bars.reset(self.epochs, description=text, total=recipe.train.epochs, completed=recipe.train.epochs if done else 0, note=note)
         return self
 
+    def _counted(self, name: str, done: bool) -> str:
+        """Run 3 of 12, about 6 min left: as long as those before took on average."""
+        now = time.perf_counter()
+        if self.since is not None:
+            self.trained.append(now - self.since)
+        self.since, self.run = None if done else now, self.run + 1
+        if not self.runs:
+            return name
+        self.runs = max(self.runs, self.run)  # parents are trained too
+        left = sum(self.trained) / len(self.trained) * (self.runs - self.run + 1) if self.trained else None
+        return f"run {self.run} of {self.runs}{'' if left is None else f', {time_left(left)}'}: {name}"
+
     def side_by_side(self, runs: int) -> Callable[[str, Recipe, bool], Observer]:
-        """For runs that go on at a time: a bar for how many are done, and one each while they go on."""
+        """For runs in parallel: a bar for how many are done, and one for each that is running."""
+        self.runs = runs
         self.bars.update(self.epochs, description="runs", total=runs)
         self.bars.update(self.batches, visible=False)
 
@@ -70,9 +89,9 @@ class Watch(Observer):
         return self.next(name, recipe, done=False)
 
     def taught(self, step: int, steps: int, error: float) -> None:
-        self.bars.update(self.batches, completed=step, total=steps, note=f"teaching, layers {error:.0%} off")
+        self.bars.update(self.batches, completed=step, total=steps, note=f"distilling, layers {error:.0%} off")
         if not watched() and step == steps:
-            print(f"{self.bars.tasks[0].description}: taught {steps} steps, layers {error:.0%} off", file=sys.stderr)
+            print(f"{self.name}: distilled for {steps} steps, layers {error:.0%} off", file=sys.stderr)
 
     def epoch_begins(self, epoch: int, batches: int) -> None:
         self.bars.update(self.epochs, completed=epoch)
@@ -84,7 +103,7 @@ class Watch(Observer):
         self.bars.update(self.batches, completed=state.batch, note=f"loss {loss:.3f}, {rate:.0f} images/s")
 
     def epoch_done(self, record: dict[str, Any]) -> None:
-        self.show(self.epochs, self.bars.tasks[0].description, record)
+        self.show(self.epochs, self.name, record)
 
     def show(self, bar: TaskID, name: str, record: dict[str, Any]) -> None:
         val = f", val {record['val_top1']:.1f} %" if "val_top1" in record else ""
@@ -95,7 +114,7 @@ class Watch(Observer):
 
 
 class _Bar(Observer):
-    """One of the runs that go on at a time."""
+    """One of several runs in parallel."""
 
     def __init__(self, watch: Watch, name: str, epochs: int) -> None:
         self.watch, self.name = watch, name
@@ -105,7 +124,7 @@ class _Bar(Observer):
         self.watch.begins_with(f"{self.name}: {what}")
 
     def taught(self, step: int, steps: int, error: float) -> None:
-        self.watch.bars.update(self.bar, note=f"teaching, step {step} of {steps}, layers {error:.0%} off")
+        self.watch.bars.update(self.bar, note=f"distilling, step {step} of {steps}, layers {error:.0%} off")
 
     def epoch_done(self, record: dict[str, Any]) -> None:
         self.watch.show(self.bar, self.name, record)
@@ -113,3 +132,7 @@ class _Bar(Observer):
     def ends(self) -> None:
         self.watch.bars.remove_task(self.bar)
         self.watch.bars.advance(self.watch.epochs)
+        if not watched():
+            done, runs = self.watch.bars.tasks[0].completed, self.watch.runs
+            left = (time.perf_counter() - self.watch.began) / done * (runs - done)
+            print(f"{self.name}: done; {done:.0f} of {runs} runs" + (f", {time_left(left)}" if runs > done else ""), file=sys.stderr)

@@ -24,20 +24,27 @@ NEARLY_FREE = 1.1
 @dataclass(frozen=True, kw_only=True)
 class Question:
     image: PositiveInt = 224
+    """Side of the images, in pixels."""
     patch: PositiveInt = 16
+    """Side of a patch, in pixels."""
     batch: PositiveInt = 8
+    """Number of images in a batch."""
     dim: PositiveInt = 192
+    """Width of the tokens."""
     depth: PositiveInt = 12
+    """Number of blocks."""
     heads: PositiveInt = 3
+    """Number of attention heads."""
     train: bool = False
-    """A training step; otherwise inference."""
+    """Time a training step. Otherwise inference."""
     budget_ms: PositiveFloat | None = None
-    """What a batch may take."""
+    """Milliseconds that a batch may take."""
     memory: PositiveFloat | None = None
-    """MiB that it may take at its peak."""
+    """Peak memory that a batch may take, in MiB."""
     device: str = "cpu"
+    """Device, such as cpu or cuda:0."""
     seconds: PositiveFloat = 40.0
-    """For all timing."""
+    """Seconds for all timing."""
 
     @property
     def tokens(self) -> int:

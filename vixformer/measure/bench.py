@@ -33,50 +33,62 @@ LEAST = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """Under which everything in one run is measured."""
+    """Conditions of the measurement"""
 
     batch: PositiveInt | None = None
-    """Left out: about 4,096 tokens for layers, 16 images for models."""
+    """Number of images in a batch. Left out: about 4,096 tokens for layers, 16 images for models."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Number format."""
     train: bool = False
-    """Forward and backward, for models with a step of AdamW; otherwise inference."""
+    """Time training: forward and backward, and a step of AdamW for models. Otherwise inference."""
     compile: bool = False
+    """Compile with torch.compile."""
     threads: PositiveInt | None = None
-    """Left out: torch's."""
+    """Number of CPU threads. Left out: torch's own number."""
     device: str = "cpu"
+    """Device, such as cpu or cuda:0."""
     seconds: PositiveFloat = 5.0
-    """Of timing for each number of tokens, all attentions together."""
+    """Seconds of timing for each number of tokens, all attentions together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layers(Conditions):
-    """Attention layers."""
+    """Attention layers"""
 
     dim: PositiveInt = 128
+    """Width of the tokens."""
     heads: PositiveInt = 4
+    """Number of attention heads."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes(Layers):
-    """Of attention layers."""
+    """Sizes to measure"""
 
     tokens: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (65, 257, 1025, 4097)
+    """Numbers of tokens to measure."""
     memory: bool = True
-    """Also the peak of memory, in a process of its own: about a second each."""
+    """Also measure peak memory, in a separate process, which takes about a second for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Models(Conditions):
-    """Backbones, and what they shall have otherwise than by default."""
+    """Backbones, and options that differ from their defaults"""
 
     models: tuple[str, ...] = ("vit",)
+    """Backbones or published sizes, such as vit levit-128s."""
     img_size: PositiveInt | None = None
+    """Side of the images, in pixels. Left out: that of the model."""
     patch_size: PositiveInt | None = None
+    """Side of a patch, in pixels. Left out: that of the model."""
     embed_dim: PositiveInt | None = None
+    """Width of the tokens. Left out: that of the model."""
     depth: PositiveInt | None = None
+    """Number of blocks. Left out: that of the model."""
     num_heads: PositiveInt | None = None
+    """Number of attention heads. Left out: that of the model."""
     memory: bool = True
-    """Also the peak of memory, in a process of its own: about a second each."""
+    """Also measure peak memory, in a separate process, which takes about a second for each."""
 
     @property
     def options(self) -> Values:

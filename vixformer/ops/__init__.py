@@ -5,7 +5,20 @@ from vixformer.ops.choice import eager, portable, prepare, room
 from vixformer.ops.compiled import compiled
 from vixformer.ops.convolution import Grid, add_convolution, add_convolution_slow
 from vixformer.ops.feature_attention import feature_attention, linear_attention_macs, linear_weights
-from vixformer.ops.feature_maps import ExpMap, FeatureMap, NetworkMap, ReluMap, orthogonal_rows, softmax_features, stable_exp
+from vixformer.ops.feature_maps import (
+    CosineMap,
+    EluMap,
+    ExpMap,
+    FeatureMap,
+    FocusedMap,
+    GeluMap,
+    HedgehogMap,
+    NetworkMap,
+    ReluMap,
+    orthogonal_rows,
+    softmax_features,
+    stable_exp,
+)
 from vixformer.ops.fourier import fourier_mix, fourier_mix_slow
 from vixformer.ops.fused import linear_attention, linear_attention_slow
 from vixformer.ops.linformer import linformer_attention, linformer_attention_slow, linformer_weights
@@ -17,47 +30,12 @@ from vixformer.ops.softmax import softmax_attention, softmax_attention_slow, sof
 from vixformer.ops.window import window_attention, window_attention_macs, window_weights
 
 __all__ = [
-    "Context",
-    "ExpMap",
-    "FeatureMap",
-    "Grid",
-    "NetworkMap",
-    "ReluMap",
-    "Rotation",
-    "add_convolution",
-    "add_convolution_slow",
-    "applied",
-    "check_rotation",
-    "compiled",
-    "eager",
-    "feature_attention",
-    "fourier_mix",
-    "fourier_mix_slow",
-    "linear_attention",
-    "linear_attention_macs",
-    "linear_attention_slow",
-    "linear_weights",
-    "linformer_attention",
-    "linformer_attention_slow",
-    "linformer_weights",
-    "nystrom_attention",
-    "nystrom_attention_slow",
-    "nystrom_weights",
-    "orthogonal_rows",
-    "portable",
-    "prepare",
-    "recompute",
-    "room",
-    "rotate",
-    "softmax_attention",
-    "softmax_attention_slow",
-    "softmax_features",
-    "softmax_weights",
-    "split_heads",
-    "stable_exp",
-    "wide",
-    "widest",
-    "window_attention",
-    "window_attention_macs",
-    "window_weights",
+    "Context", "CosineMap", "EluMap", "ExpMap", "FeatureMap", "FocusedMap", "GeluMap", "Grid", "HedgehogMap",
+    "NetworkMap", "ReluMap", "Rotation", "add_convolution", "add_convolution_slow", "applied", "check_rotation",
+    "compiled", "eager", "feature_attention", "fourier_mix", "fourier_mix_slow", "linear_attention",
+    "linear_attention_macs", "linear_attention_slow", "linear_weights", "linformer_attention",
+    "linformer_attention_slow", "linformer_weights", "nystrom_attention", "nystrom_attention_slow",
+    "nystrom_weights", "orthogonal_rows", "portable", "prepare", "recompute", "room", "rotate", "softmax_attention",
+    "softmax_attention_slow", "softmax_features", "softmax_weights", "split_heads", "stable_exp", "wide", "widest",
+    "window_attention", "window_attention_macs", "window_weights",
 ]  # fmt: skip

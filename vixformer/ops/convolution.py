@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -17,15 +18,24 @@ Grid = tuple[int, int]
 def add_convolution(out: Tensor, v: Tensor, filters: Tensor, bias: Tensor | None, grid: Grid) -> Tensor:
     """out (B, H, N, K) + the convolution of v, with `filters` (H K, 1, side, side), an odd side. Tokens in front of the grid stay."""
     _check(out, v, filters, grid)
-    fits = bias is None and v.shape[-1] % native.LANES == 0
-    if fits and kernel_takes(out, v, filters, dtypes=FLOATS):
-        return Convolution.call(out.float(), v.float(), filters.float(), *grid).to(v.dtype)
+    if v.shape[-1] % native.LANES == 0 and kernel_takes(out, v, filters, bias, dtypes=FLOATS):
+        if bias is not None:
+            out = out + _on_grid(bias, v, grid).to(v.dtype)
+        return Convolution.call(*native.readable(out, v), filters.float(), *grid).to(v.dtype)
     heads, prefix = v.shape[1], v.shape[-2] - grid[0] * grid[1]
     # as one filter a channel over (B, N, H K), the order in which the heads were made and are put together again: nothing is copied
     image = v.transpose(1, 2).flatten(2)[:, prefix:].unflatten(1, grid).permute(0, 3, 1, 2)
-    local = F.conv2d(image, filters, bias, padding=filters.shape[-1] // 2, groups=len(filters))
+    local = F.conv2d(
+        image, filters.to(v.dtype), None if bias is None else bias.to(v.dtype), padding=filters.shape[-1] // 2, groups=len(filters)
+    )
     local = local.permute(0, 2, 3, 1).flatten(1, 2).unflatten(-1, (heads, -1)).transpose(1, 2)
     return out + F.pad(local, (0, 0, prefix, 0))
+
+
+def _on_grid(bias: Tensor, v: Tensor, grid: Grid) -> Tensor:
+    """(H, N, K): for the tokens of the grid, and zeros for those in front."""
+    seen = grid[0] * grid[1]
+    return F.pad(bias.view(v.shape[1], 1, v.shape[3]).expand(-1, seen, -1), (0, 0, v.shape[2] - seen, 0))
 
 
 def add_convolution_slow(out: Tensor, v: Tensor, filters: Tensor, bias: Tensor | None, grid: Grid) -> Tensor:
@@ -78,10 +88,10 @@ class Convolution(Operation, name="add_convolution"):
     def backward(v: Tensor, filters: Tensor, height: int, width: int, grad: Tensor) -> tuple[Tensor, Tensor]:
         side, (b, h, _, d) = filters.shape[-1], v.shape
         turned = filters.flip(-1, -2).flatten(1).t().contiguous()
-        dv, taps = native.like(v), v.new_empty(b, side * side, h, d)
+        dv, taps = native.like(v), v.new_empty(b, side * side, h, d, dtype=torch.float32)
         nothing = grad.new_zeros(d).expand_as(grad)
         native.run("local", (nothing, grad), (dv,), v.shape, side, turned.data_ptr(), height, width)
-        native.run("local_filters", (grad, v), (taps,), v.shape, side, height, width)
+        native.run("local_filters", (grad, v), (), v.shape, side, height, width, taps.data_ptr())
         return dv, taps.sum(0).flatten(1).t().reshape(filters.shape)
 
     @staticmethod

@@ -19,6 +19,11 @@ LANES = 16
 """Features are made in groups of this many."""
 
 
+FOCUSED_EPS = 1e-6
+LEAST_SHARE = 1e-12
+"""As in Hedgehog's own code: for large u, queries and keys otherwise have no feature in common."""
+
+
 class FeatureMap(Protocol):
     """phi(x) (B, H, N, M) of queries or keys x (B, H, N, K), float32."""
 
@@ -73,9 +78,89 @@ class ExpMap(_Projected):
 
     weight: float = 0.0
 
-    def __call__(self, x: Tensor, keys: bool) -> Tensor:
+    def __call__(self, x: Tensor, keys: bool, mask: Tensor | None = None) -> Tensor:
+        """`mask` (B, N) says which keys c is the largest of."""
         square = x.square().sum(-1, keepdim=True) * self.weight if self.weight else None
-        return stable_exp(self.projected(x), square, self.eps, keys, None, False)
+        return stable_exp(self.projected(x), square, self.eps, keys, mask, False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EluMap(_Projected):
+    """u, or alpha (exp(u) - 1) where u is negative, + alpha + eps."""
+
+    alpha: float = 1.0
+
+    def __call__(self, x: Tensor, keys: bool) -> Tensor:
+        return F.elu(self.projected(x), self.alpha) + (self.alpha + self.eps)
+
+
+class GeluMap(_Projected):
+    """GELU(u) + eps."""
+
+    def __call__(self, x: Tensor, keys: bool) -> Tensor:
+        return F.gelu(self.projected(x)) + self.eps
+
+
+class _Whole:
+    """A map that makes its features of all channels, without directions."""
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return ()
+
+    def made_of(self, *tensors: Tensor) -> FeatureMap:
+        return replace(self, **dict(zip(self.__dataclass_fields__, tensors, strict=False))) if tensors else self  # pyright: ignore
+
+    def check(self, width: int) -> None:
+        pass
+
+
+@dataclass(frozen=True, eq=False)
+class CosineMap(_Whole):
+    """r times the cosine and the sine of pi i / 2N for the token at place i of N, with r = max(x, 0) + eps."""
+
+    eps: float = 1e-6
+
+    def __call__(self, x: Tensor, keys: bool) -> Tensor:
+        angle = quarter_turn(x.shape[-2], x)
+        r = F.relu(x) + self.eps
+        return torch.cat([r * angle.cos(), r * angle.sin()], -1)
+
+
+def quarter_turn(n: int, like: Tensor) -> Tensor:
+    """(N, 1): angles from 0 to almost a right one."""
+    return torch.arange(n, device=like.device, dtype=like.dtype)[:, None] * (torch.pi / (2 * n))
+
+
+@dataclass(frozen=True, eq=False)
+class HedgehogMap(_Whole):
+    """softmax [W x, -W x], at least 1e-12, with W (H, K, K) of queries and of keys."""
+
+    query: Tensor
+    key: Tensor
+
+    def __call__(self, x: Tensor, keys: bool) -> Tensor:
+        u = x @ (self.key if keys else self.query).to(x.dtype).transpose(-1, -2)
+        return softmax_features(torch.cat([u, -u], -1))
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.query, self.key
+
+
+@dataclass(frozen=True, eq=False)
+class FocusedMap(_Whole):
+    """y to a power, at the length of y = (max(x, 0) + 1e-6) times `factor` (H, K)."""
+
+    factor: Tensor
+    power: float
+
+    def __call__(self, x: Tensor, keys: bool) -> Tensor:
+        y = (F.relu(x) + FOCUSED_EPS) * self.factor.to(x.dtype)[:, None]
+        length = y.norm(dim=-1, keepdim=True)
+        y = (y / y.amax(-1, keepdim=True).detach()) ** self.power  # in range whatever the power
+        return y * (length / y.norm(dim=-1, keepdim=True))
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (self.factor,)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,8 +184,11 @@ class NetworkMap:
 
     def check(self, width: int) -> None:
         shapes = [tuple(t.shape) for t in self.tensors()]
-        if shapes != [(width, width), (width,)] * 2:
-            raise ValueError(f"a network for heads of {width} channels is ({width}, {width}), ({width},) and both again, not {shapes}")
+        hidden, features = len(self.bias), len(self.shift)
+        if shapes != [(hidden, width), (hidden,), (features, hidden), (features,)]:
+            raise ValueError(
+                f"a network for heads of {width} channels is (hidden, {width}), (hidden,), (features, hidden) and (features,), not {shapes}"
+            )
 
     def made_of(self, *tensors: Tensor) -> FeatureMap:
         first, bias, second, shift = tensors
@@ -161,8 +249,8 @@ def stable_exp(u: Tensor, square: Tensor | None, eps: float, keys: bool, mask: T
 
 
 def softmax_features(u: Tensor) -> Tensor:
-    """softmax(u), at least 1e-12 as in Hedgehog's own code: for large u, queries and keys otherwise have no feature in common."""
-    return u.softmax(-1).clamp(min=1e-12)
+    """softmax(u), none of them zero."""
+    return u.softmax(-1).clamp(min=LEAST_SHARE)
 
 
 def orthogonal_rows(rows: int, columns: int, scaling: str, generator: torch.Generator | None = None) -> Tensor:

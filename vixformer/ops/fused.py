@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
+import torch
 from torch import Tensor
 
 from vixformer.ops import native
@@ -12,33 +13,70 @@ from vixformer.ops.checkpoint import recompute_function
 from vixformer.ops.checks import check_heads
 from vixformer.ops.choice import FLOATS, kernel_takes, wanted
 from vixformer.ops.feature_attention import feature_attention, linear_weights
-from vixformer.ops.feature_maps import LANES, ExpMap, FeatureMap, NetworkMap, ReluMap, laid_out
+from vixformer.ops.feature_maps import (
+    FOCUSED_EPS,
+    LANES,
+    LEAST_SHARE,
+    CosineMap,
+    EluMap,
+    ExpMap,
+    FeatureMap,
+    FocusedMap,
+    GeluMap,
+    HedgehogMap,
+    NetworkMap,
+    ReluMap,
+    laid_out,
+    quarter_turn,
+)
 from vixformer.ops.native import pointer
 from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide
 
+RELU, EXPONENTIAL, ELU, GELU, NETWORK, SMOOTH, COSINE, HEDGEHOG, FOCUSED = range(9)
+"""What linear.c calls the maps."""
+KINDS: dict[type, int] = {ReluMap: RELU, ExpMap: EXPONENTIAL, EluMap: ELU, GeluMap: GELU}
+POWERS = range(1, 9)
+"""Of focused attention that the kernel knows."""
 
-def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float = 0.0) -> Tensor:
+
+def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float = 0.0, mask: Tensor | None = None) -> Tensor:
     """phi(q) (phi(k)' v) / (phi(q) . sum phi(k) + eps) of q (B, H, N, K), k and v (B, H, keys, K), in float32, returned in the dtype of v.
 
-    Backward keeps q, k and v and no feature. A kernel knows `ReluMap`, `ExpMap` and `NetworkMap`; of other maps it gets the features.
+    Backward keeps q, k and v and no feature. A kernel makes the features of the maps in `ops.maps`; of other maps it gets the features.
+    `mask` is boolean (B, keys), true = keep.
     """
     check_heads(q, k, v)
     phi.check(q.shape[-1])
+    if mask is not None and (mask.dtype is not torch.bool or mask.shape != (k.shape[0], k.shape[2])):
+        raise ValueError(f"a mask of {k.shape[2]} keys is boolean, ({k.shape[0]}, {k.shape[2]}), not {mask.dtype}, {tuple(mask.shape)}")
     if not _known(phi, q, k, v):
-        return recompute_function(lambda q, k, v, *made_of: _torch(q, k, v, phi.made_of(*made_of), eps), q, k, v, *phi.tensors())
-    network: tuple[Tensor | None, ...] = (None,) * 4
-    laid, smooth, scale, weight = None, False, 1.0, 0.0
+        return recompute_function(lambda q, k, v, *made_of: _torch(q, k, v, phi.made_of(*made_of), eps, mask), q, k, v, *phi.tensors())
+    made = _described(phi.made_of(*(t.float() for t in phi.tensors())), q)
+    tensors = native.readable(q, k, v)
+    hidden = None if mask is None else mask.contiguous()
+    return LinearAttention.call(*tensors, *made, eps, hidden, wanted(*tensors, *made[3:7])).to(v.dtype)
+
+
+def _described(phi: FeatureMap, q: Tensor) -> tuple[Any, ...]:
+    """A map as the kernel takes it: directions, weights, kind and numbers."""
+    width = q.shape[-1]
     if isinstance(phi, NetworkMap):
-        network, smooth = phi.tensors(), phi.smooth
-    else:
-        laid, scale = None if phi.directions is None else laid_out(phi.directions, phi.scale), phi.scale
-    if isinstance(phi, ExpMap):
-        weight = phi.weight
-    across, along, keep = (None, None, None) if laid is None else (laid.across, laid.along, laid.keep)
-    options = isinstance(phi, ExpMap), smooth, scale, weight, phi.eps, eps
-    tensors = q.float(), k.float(), v.float()
-    return LinearAttention.call(*tensors, across, along, keep, *network, *options, wanted(*tensors, *network)).to(v.dtype)
+        hidden, features = len(phi.bias), len(phi.shift)
+        return None, None, _all_kept(features, q), *phi.tensors(), SMOOTH if phi.smooth else NETWORK, float(hidden), 0.0, phi.eps
+    if isinstance(phi, CosineMap):
+        angle = quarter_turn(q.shape[2], q.new_empty(0, dtype=torch.float32))
+        return None, None, _all_kept(2 * width, q), None, torch.cat([angle.cos(), angle.sin()], -1), None, None, COSINE, 1.0, 0.0, phi.eps
+    if isinstance(phi, HedgehogMap):
+        return None, None, _all_kept(2 * width, q), phi.query, None, phi.key, None, HEDGEHOG, 1.0, 0.0, LEAST_SHARE
+    if isinstance(phi, FocusedMap):
+        return None, None, None, None, phi.factor, None, None, FOCUSED, float(phi.power), 0.0, FOCUSED_EPS
+    known: Any = phi
+    laid = None if known.directions is None else laid_out(known.directions, known.scale)
+    directions = (None, None, None) if laid is None else (laid.across, laid.along, laid.keep)
+    weight = phi.weight if isinstance(phi, ExpMap) else phi.alpha if isinstance(phi, EluMap) else 0.0
+    shift = phi.alpha if isinstance(phi, EluMap) else 0.0
+    return *directions, None, None, None, None, KINDS[type(phi)], known.scale, weight, known.eps + shift
 
 
 def linear_attention_slow(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float = 0.0) -> Tensor:
@@ -47,8 +85,10 @@ def linear_attention_slow(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps:
     return (weights @ v.to(weights.dtype)).to(v.dtype)
 
 
-def _torch(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float) -> Tensor:
-    phi_k = phi(wide(k), True)
+def _torch(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float, mask: Tensor | None) -> Tensor:
+    phi_k = phi(wide(k), True, mask) if isinstance(phi, ExpMap) else phi(wide(k), True)
+    if mask is not None:
+        phi_k = phi_k.masked_fill(~mask[:, None, :, None], 0.0)
     return feature_attention(phi(wide(q), False), phi_k, v.to(phi_k.dtype), eps).to(v.dtype)
 
 
@@ -58,18 +98,24 @@ def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> TypeGuard[ReluMa
         q.shape[-1] % LANES
         or not q.shape == k.shape == v.shape
         or not kernel_takes(q, k, v, dtypes=FLOATS)
-        or not kernel_takes(*phi.tensors())
+        or not kernel_takes(*phi.tensors(), dtypes=FLOATS)
     ):
         return False
-    if type(phi) is ReluMap or type(phi) is ExpMap:
+    if isinstance(phi, ReluMap | ExpMap | EluMap | GeluMap) and type(phi) in KINDS:
         return phi.directions is None or not wanted(phi.directions)
-    return type(phi) is NetworkMap
+    if isinstance(phi, HedgehogMap):
+        return phi.query.shape == phi.key.shape == (q.shape[1], q.shape[3], q.shape[3])
+    if isinstance(phi, FocusedMap):
+        return phi.factor.shape == (q.shape[1], q.shape[3]) and phi.power in POWERS
+    if isinstance(phi, NetworkMap):
+        return len(phi.bias) % LANES == len(phi.shift) % LANES == 0
+    return type(phi) is CosineMap
 
 
 class LinearAttention(Operation, name="linear_attention"):
     """Keeps q, k, v and the output, which the layer after it keeps anyway, and what many keys add up to. Features are made again."""
 
-    _options = "bool exponential, bool smooth, float scale, float weight, float eps, float total_eps"
+    _options = "int kind, float scale, float weight, float eps, float total_eps, Tensor? mask"
     _made_of = "Tensor? across, Tensor? along, Tensor? keep, Tensor? first, Tensor? bias, Tensor? second, Tensor? shift"
     takes = f"Tensor q, Tensor k, Tensor v, {_made_of}, {_options}, bool train"
     gives = "(Tensor, Tensor)"
@@ -78,18 +124,17 @@ class LinearAttention(Operation, name="linear_attention"):
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        (across, _, keep), weights, (exponential, smooth, *reals), train = rest[:3], rest[3:7], rest[7:13], rest[13]
-        out, summaries = native.like(q), _summaries(q, across, weights[0], train)
-        keep = _all_kept(q, across, keep)
-        network = weights if weights[0] is None else _turned(*weights)
+        (across, _, keep), weights, options, mask, train = rest[:3], rest[3:7], rest[7:12], *rest[12:14]
+        out, summaries = native.like(q), _summaries(q, keep, options[0], train)
+        keep = _all_kept(q.shape[-1], q) if keep is None else keep
+        laid = _turned(*weights)
         pointers = pointer(summaries if summaries.numel() else None), pointer(across), keep.data_ptr()
-        options = *pointers, exponential, *reals, smooth, *map(pointer, network)
-        native.run("linear_attention", (q, k, v), (out,), q.shape, keep.numel(), *options)
+        native.run("linear_attention", (q, k, v), (out,), q.shape, keep.numel(), *pointers, *options, *map(pointer, (mask, *laid)))
         return out, summaries
 
     @staticmethod
     def fake(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        return native.like(q), _summaries(q, rest[0], rest[3], rest[13])
+        return native.like(q), _summaries(q, rest[2], rest[7], rest[13])
 
     @staticmethod
     def kept(inputs: Arguments, made: tuple[Tensor, ...]) -> Arguments:
@@ -97,38 +142,42 @@ class LinearAttention(Operation, name="linear_attention"):
 
     @staticmethod
     def backward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, summaries: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        (across, along, keep, *network), (exponential, smooth, *reals), grad = rest[:7], rest[7:13], rest[13]
+        (across, along, keep), weights, options, mask, grad = rest[:3], rest[3:7], rest[7:12], *rest[12:14]
         made, learned = LinearAttention.fake_backward(q, k, v, out, summaries, *rest)
-        keep = _all_kept(q, across, keep)
-        given, back = (None,) * 4, (None, None)
-        if network[0] is not None:
-            given, back = _turned(*network), (network[0].contiguous(), network[2].contiguous())
-        options = exponential, *reals, smooth, *map(pointer, (*given, *back, learned))
+        keep = _all_kept(q.shape[-1], q) if keep is None else keep
+        laid = *_turned(*weights), *(None if t is None else t.contiguous() for t in (weights[0], weights[2]))
         pointers = pointer(summaries if summaries.numel() else None), pointer(along), pointer(across), keep.data_ptr()
-        native.run("linear_attention_backward", (q, k, v, out, grad), native.parts(made), q.shape, keep.numel(), *pointers, *options)
+        given = *pointers, *options, *map(pointer, (mask, *laid, learned))
+        native.run("linear_attention_backward", (q, k, v, out, grad), native.parts(made), q.shape, keep.numel(), *given)
         return made, learned
 
     @staticmethod
     def fake_backward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, summaries: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        width = q.shape[-1]
-        learned = 0 if rest[3] is None else 2 * (width * width + width)
-        return native.side_by_side(q), q.new_empty(*q.shape[:2], learned)
+        weights = [0 if t is None else t.numel() for t in rest[3:7]]
+        each = {NETWORK: sum(weights), SMOOTH: sum(weights), HEDGEHOG: 2 * q.shape[-1] ** 2, FOCUSED: q.shape[-1]}
+        return native.side_by_side(q), q.new_empty(*q.shape[:2], each.get(rest[7], 0), dtype=torch.float32)
 
     @staticmethod
     def gradients(made: tuple[Tensor, Tensor], kept: Arguments, _: object) -> Gradients:
         qkv, learned = made
-        dq, dk, dv = native.parts(qkv)
-        network: tuple[Tensor | None, ...] = (None,) * 4
-        if kept[8] is not None:
+        weights: tuple[Tensor | None, ...] = (None,) * 4
+        if kept[12] in (NETWORK, SMOOTH):
             first, bias, second, shift = learned.sum((0, 1)).split([t.numel() for t in kept[8:12]])
-            network = first.view_as(kept[8]).t(), bias, second.view_as(kept[10]).t(), shift
-        return dq, dk, dv, None, None, None, *network, *(None,) * 7
+            weights = first.view(kept[8].shape[::-1]).t(), bias, second.view(kept[10].shape[::-1]).t(), shift
+        elif kept[12] == HEDGEHOG:
+            query, key = learned.sum(0).unflatten(-1, (2, *kept[8].shape[1:])).mT.unbind(1)
+            weights = query, None, key, None
+        elif kept[12] == FOCUSED:
+            weights = None, learned.sum(0), None, None
+        return *native.parts(qkv), None, None, None, *weights, *(None,) * 7
 
     @staticmethod
     def flops(q: Sizes, k: Sizes, v: Sizes, *rest: Any) -> int:
         b, h, n, d = q
-        m = d if rest[0] is None else rest[0][1]
-        features = 2 * d * d if rest[3] is not None else 0 if rest[0] is None else d * m
+        m = d if rest[2] is None else rest[2][0]
+        features = 0 if rest[0] is None else d * m
+        if rest[3] is not None:
+            features = d * d if rest[7] == HEDGEHOG else rest[3][0] * d + rest[5][0] * rest[5][1]
         return 2 * b * h * n * (2 * features + m * d + m * (d + 1))
 
     @staticmethod
@@ -136,17 +185,18 @@ class LinearAttention(Operation, name="linear_attention"):
         return 3 * LinearAttention.flops(q, k, v, *rest)
 
 
-def _summaries(q: Tensor, across: Tensor | None, first: Tensor | None, train: bool) -> Tensor:
+def _summaries(q: Tensor, keep: Tensor | None, kind: int, train: bool) -> Tensor:
     """Room for what the keys of an image and head add up to, where that is less work to keep than to make again."""
-    m = q.shape[3] if across is None else across.shape[1]
-    many = train and q.shape[2] > (m if first is not None else 4 * m)  # features of a network take longer to make again
-    return q.new_empty(*q.shape[:2], m * q.shape[3] + m + 1) if many else q.new_empty(0)
+    m = q.shape[3] if keep is None else keep.numel()
+    many = train and q.shape[2] > (m if kind in (NETWORK, SMOOTH) else 4 * m)  # features of a network take longer to make again
+    return q.new_empty(*q.shape[:2], m * q.shape[3] + m + 1, dtype=torch.float32) if many else q.new_empty(0, dtype=torch.float32)
 
 
-def _all_kept(q: Tensor, across: Tensor | None, keep: Tensor | None) -> Tensor:
-    return q.new_ones(q.shape[-1]) if across is None or keep is None else keep
+def _all_kept(features: int, q: Tensor) -> Tensor:
+    return q.new_ones(features, dtype=torch.float32)
 
 
-def _turned(first: Tensor, bias: Tensor, second: Tensor, shift: Tensor) -> tuple[Tensor, ...]:
-    """A network's weights as C wants them, with a row for what goes in."""
-    return first.t().contiguous(), bias.contiguous(), second.t().contiguous(), shift.contiguous()
+def _turned(first: Tensor | None, bias: Tensor | None, second: Tensor | None, shift: Tensor | None) -> tuple[Tensor | None, ...]:
+    """Weights as C wants them, matrices with a row for what goes in."""
+    turned = tuple(None if t is None else t.mT.contiguous() for t in (first, second))
+    return turned[0], None if bias is None else bias.contiguous(), turned[1], None if shift is None else shift.contiguous()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vixformer.ops import native
 from vixformer.ops.checks import check_heads
-from vixformer.ops.choice import kernel_takes, wanted
+from vixformer.ops.choice import FLOATS, kernel_takes, wanted
 from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide
 from vixformer.ops.softmax import ExactAttention, exact_attention
@@ -19,9 +19,12 @@ def linformer_attention(q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor) -
     """Exact attention of q to e'k and f'v, matrices (N, R) or (H, N, R), in float32 at least: sums over all tokens overflow float16."""
     check_heads(q, k, v)
     _check_matrices(k, e, f)
-    dtype, (q, k, v) = v.dtype, (wide(t) for t in (q, k, v))
-    if q.shape[-1] % native.LANES == 0 and v.shape == k.shape and e.shape[-1] % native.WIDTH == 0 and kernel_takes(q, k, v, e, f):
-        return LinformerAttention.call(q, k, v, e.contiguous(), f.contiguous(), wanted(q, k, v, e, f)).to(dtype)
+    dtype = v.dtype
+    fits = q.shape[-1] % native.LANES == 0 and v.shape == k.shape and e.shape[-1] % native.WIDTH == 0
+    if fits and kernel_takes(q, k, v, e, f, dtypes=FLOATS):
+        tensors = *native.readable(q, k, v), e.float().contiguous(), f.float().contiguous()
+        return LinformerAttention.call(*tensors, wanted(*tensors)).to(dtype)
+    q, k, v = wide(q), wide(k), wide(v)
     keys, values = _project(e, k), _project(f, v)
     fast = exact_attention(q, keys, values)
     return (F.scaled_dot_product_attention(q, keys, values) if fast is None else fast).to(dtype)
@@ -74,7 +77,7 @@ class LinformerAttention(Operation, name="linformer_attention"):
     def fake(q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor, train: bool) -> tuple[Tensor, ...]:
         b, h, _, d = k.shape
         keys, values = (k.new_empty(b, e.shape[-1], h, d).transpose(1, 2) for _ in range(2))
-        return native.like(q), keys, values, q.new_empty(q.shape[:3] if train else 0)
+        return native.like(q), keys, values, q.new_empty(q.shape[:3] if train else 0, dtype=torch.float32)
 
     @staticmethod
     def kept(inputs: Arguments, made: tuple[Tensor, ...]) -> Arguments:
@@ -90,7 +93,7 @@ class LinformerAttention(Operation, name="linformer_attention"):
         dkeys, dvalues = native.like(keys), native.like(values)
         native.run("exact_backward", (q, keys, values, out, grad), (dq, dkeys, dvalues), q.shape, keys.shape[2], logs.data_ptr())
         for x, matrix, dmixed, dx, dmatrix in ((k, e, dkeys, dk, de), (v, f, dvalues, dv, df)):
-            turned = dmixed.mT.contiguous()
+            turned = (dmixed.view(torch.int32) if dmixed.dtype is torch.bfloat16 else dmixed).mT.contiguous()  # pairs stay together
             pointers = matrix.data_ptr(), dmatrix.data_ptr(), _between_heads(matrix), turned.data_ptr()
             native.run("along_backward", (x, dmixed), (dx,), x.shape, matrix.shape[-1], *pointers)
         return made

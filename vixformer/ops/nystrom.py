@@ -10,7 +10,7 @@ from torch import Tensor
 from vixformer.ops import native
 from vixformer.ops.checkpoint import recompute_function
 from vixformer.ops.checks import check_heads
-from vixformer.ops.choice import kernel_takes
+from vixformer.ops.choice import FLOATS, kernel_takes
 from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide
 from vixformer.ops.softmax import softmax_attention, softmax_weights
@@ -24,8 +24,9 @@ def nystrom_attention(
     if v.shape[-2] <= landmarks:
         return _add_convolution(softmax_attention(q, k, v, mask), v, filters, mask)
     fits = mask is None and landmarks % native.LANES == 0 and q.shape[-1] % native.LANES == 0 and q.shape == v.shape
-    if fits and kernel_takes(q, k, v, filters):
-        return NystromAttention.call(q, k, v, filters, landmarks, iterations)
+    if fits and kernel_takes(q, k, v, filters, dtypes=FLOATS):
+        taps = None if filters is None else filters.float()
+        return NystromAttention.call(*native.readable(q, k, v), taps, landmarks, iterations).to(v.dtype)
     queries, keys, values = wide(q), wide(k), wide(v)
     q_marks, k_marks, kept = _landmarks(queries, keys, landmarks, mask)
     # Both long products are attention themselves: of the landmarks to the tokens, and of the tokens to the landmarks.
@@ -123,13 +124,13 @@ class NystromAttention(Operation, name="nystrom_attention"):
     ) -> tuple[Tensor, ...]:
         made, dfilters = NystromAttention.fake_backward(q, k, v, filters)
         padded = None if filters is None else _padded(filters.flip(1))
-        given = (q, k, v, grad), (*native.parts(made), dfilters)
-        native.run("nystrom_backward", *given, q.shape, landmarks, iterations, *_filter(padded))
+        given = (q, k, v, grad), native.parts(made)
+        native.run("nystrom_backward", *given, q.shape, landmarks, iterations, *_filter(padded), dfilters.data_ptr())
         return made, dfilters
 
     @staticmethod
     def fake_backward(q: Tensor, k: Tensor, v: Tensor, filters: Tensor | None, *_: object) -> tuple[Tensor, Tensor]:
-        return native.side_by_side(q), q.new_zeros(*q.shape[:2], 1 if filters is None else filters.shape[1])
+        return native.side_by_side(q), q.new_zeros(*q.shape[:2], 1 if filters is None else filters.shape[1], dtype=torch.float32)
 
     @staticmethod
     def gradients(made: tuple[Tensor, Tensor], kept: Arguments, _: object) -> Gradients:

@@ -22,11 +22,15 @@ def split_heads(qkv: Tensor, heads: int, rotation: Rotation | None = None) -> tu
     if rotation is not None:
         check_rotation(rotation, qkv.shape[1], qkv.shape[-1] // (3 * heads))
     turns = rotation is not None
-    kernel = unwatched() and kernel_takes(qkv, *(rotation or ())) and not (turns and qkv.shape[-1] // (3 * heads) % native.WIDTH)
+    kernel = unwatched() and _kernel_turns(qkv, *(rotation or ())) and not (turns and qkv.shape[-1] // (3 * heads) % native.WIDTH)
     if kernel and (turns or wanted(qkv)):
         return applied(_Split, qkv, heads, *(rotation or ()))
     q, k, v = _split(qkv, heads)
     return (q, k, v) if rotation is None else (rotate(q, *rotation), rotate(k, *rotation), v)
+
+
+def _kernel_turns(x: Tensor, *angles: Tensor) -> bool:
+    return kernel_takes(x, dtypes=(torch.float32, torch.bfloat16)) and kernel_takes(*angles)
 
 
 def _split(qkv: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -48,9 +52,9 @@ def check_rotation(rotation: Rotation, n: int, width: int) -> None:
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turn the pairs (x_0, x_1), (x_2, x_3), ... of (B, H, N, K) by the angles of their token."""
-    if x.dim() == 4 and cos.dim() == 2 and x.shape[-1] % native.WIDTH == 0 and not wanted(cos, sin) and kernel_takes(x, cos, sin):
+    if x.dim() == 4 and cos.dim() == 2 and x.shape[-1] % native.WIDTH == 0 and not wanted(cos, sin) and _kernel_turns(x, cos, sin):
         check_rotation((cos, sin), *x.shape[2:])
-        return Rotate.call(x, cos, sin)
+        return Rotate.call(*native.readable(x), cos, sin).to(x.dtype)
     even, odd = wide(x).unflatten(-1, (-1, 2)).unbind(-1)
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2).to(x.dtype)
 

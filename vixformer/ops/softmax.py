@@ -14,7 +14,7 @@ from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide
 
 SHORT = 512
-"""Keys up to which the compiled kernel was never slower than torch's, forward and backward (docs/speed.md)."""
+"""Keys up to which the compiled kernel is never slower than torch's, forward and backward, whatever the processor (docs/speed.md)."""
 
 
 def key_mask(mask: Tensor | None, n: int, causal: bool) -> Tensor | None:
@@ -31,7 +31,7 @@ def softmax_attention(
 ) -> Tensor:
     """`drop` is the dropout rate of the attention weights."""
     check_heads(q, k, v)
-    if mask is None and bias is None and not causal and not drop and k.shape[-2] <= SHORT:
+    if mask is None and bias is None and not causal and not drop and (_always_faster(q.dtype) or k.shape[-2] <= SHORT):
         fast = exact_attention(q, k, v)
         if fast is not None:
             return fast
@@ -45,11 +45,17 @@ def softmax_attention(
     )
 
 
+def _always_faster(dtype: torch.dtype) -> bool:
+    """Whether the compiled kernel beats torch's at any length: with the instructions that it needs for this dtype."""
+    found = native.instructions()
+    return found == "avx512-bf16" if dtype is torch.bfloat16 else found.startswith("avx512")
+
+
 def exact_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor | None:
     """By the compiled kernel; None where torch has to do it."""
     if q.shape[-1] % native.LANES or v.shape[-1] != q.shape[-1] or not kernel_takes(q, k, v, dtypes=FLOATS):
         return None
-    tensors = q.float(), k.float(), v.float()
+    tensors = native.readable(q, k, v)
     return ExactAttention.call(*tensors, wanted(*tensors)).to(v.dtype)
 
 
@@ -67,7 +73,7 @@ class ExactAttention(Operation, name="exact_attention"):
 
     @staticmethod
     def fake(q: Tensor, k: Tensor, v: Tensor, train: bool) -> tuple[Tensor, Tensor]:
-        return native.like(q), q.new_empty(q.shape[:3] if train else 0)
+        return native.like(q), q.new_empty(q.shape[:3] if train else 0, dtype=torch.float32)
 
     @staticmethod
     def kept(inputs: Arguments, made: tuple[Tensor, ...]) -> Arguments:

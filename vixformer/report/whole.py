@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import statistics
 from collections.abc import Sequence
@@ -162,10 +163,10 @@ def html(report: dict[str, Any] | None, extra_script: str = "", extra_html: str 
 def bundle() -> str:
     """Vega, Vega-Lite and vega-embed."""
     try:
-        import vl_convert
+        vl_convert = importlib.import_module("vl_convert")
     except ImportError:
         raise ValueError('reports need vl-convert: pip install "vixformer[report]"') from None
-    return vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]
+    return vl_convert.javascript_bundle()
 
 
 def asset(name: str, package: str = "vixformer.report") -> str:

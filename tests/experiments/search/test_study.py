@@ -192,7 +192,7 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixt
     first.send_signal(signal.SIGINT)
     _, complaint = first.communicate(timeout=300)
     assert first.returncode == 130
-    assert "the same command goes on with the study" in complaint
+    assert "rerun the same command to resume the study" in complaint
     assert "Traceback" not in complaint
     main(args)
     assert "Best trial by most val_top1" in capsys.readouterr().out

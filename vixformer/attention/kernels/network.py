@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vixformer import ops
 from vixformer.attention.kernels.kernel import RawKernel
 
 
@@ -24,6 +25,13 @@ class MLPKernel(RawKernel, name="mlp"):
         hidden = F.relu(F.linear(u, self.fc1.weight.to(u.dtype), self.fc1.bias.to(u.dtype)))
         features = F.linear(hidden, self.fc2.weight.to(u.dtype), self.fc2.bias.to(u.dtype))
         return (features if self.config.raw else F.softplus(features)) + self.config.eps
+
+    def feature_map(self, directions: Tensor | None, scale: float) -> ops.FeatureMap | None:
+        if self.config.raw:
+            return None
+        first, second = self.fc1, self.fc2
+        network = dict(first=first.weight * scale, bias=first.bias, second=second.weight, shift=second.bias)
+        return ops.NetworkMap(**network, smooth=True, eps=self.config.eps)
 
     def macs(self) -> int:
         return self.fc1.weight.numel() + self.fc2.weight.numel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -16,26 +17,29 @@ __all__ = [
     "Status",
     "apart",
     "calls",
+    "instructions",
     "library",
     "like",
     "loaded",
     "on",
     "parts",
     "pointer",
+    "readable",
     "run",
     "settled",
     "side_by_side",
     "status",
 ]  # fmt: skip
 WIDTH = 8
-"""Of the vectors of the kernels."""
+"""Widths of values and ranks must be multiples of this."""
 LANES = 16
 """Head width and landmarks must be multiples of this."""
 
+T = TypeVar("T")
 _calls = 0
 
 
-def settled(question: Callable[[], bool]) -> Callable[[], bool]:
+def settled(question: Callable[[], T]) -> Callable[[], T]:
     """For torch.compile: the answer at compilation holds. (`torch.compiler.assume_constant_result` takes a second to import.)"""
     question._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
     return question
@@ -45,6 +49,12 @@ def settled(question: Callable[[], bool]) -> Callable[[], bool]:
 def on() -> bool:
     """Whether there are kernels."""
     return library() is not None
+
+
+@settled
+def instructions() -> str:
+    """What the kernels were compiled for; nothing where there are none."""
+    return status().instructions or ""
 
 
 def calls() -> int:
@@ -63,13 +73,29 @@ def loaded() -> ctypes.CDLL:
 
 
 def run(name: str, given: tuple[Tensor, ...], made: tuple[Tensor, ...], shape: torch.Size, *options: object) -> None:
-    """Fill the tensors `made` from those `given`, (B, H, N, K) all of them."""
-    tensors = *(t if t.stride(-1) == 1 else t.contiguous() for t in given), *made
-    if any(t.dtype is not torch.float32 for t in tensors):
-        raise TypeError(f"compiled kernels take float32, not {', '.join(str(t.dtype) for t in tensors)}")
+    """Fill the tensors `made` from those `given`, (B, H, N, K) all of them, float32 or all of them bfloat16."""
+    tensors = *(_in_place(t) for t in given), *made
+    dtypes = {t.dtype for t in tensors}
+    if dtypes not in ({torch.float32}, {torch.bfloat16}):
+        raise TypeError(f"compiled kernels take float32 or bfloat16, not {', '.join(str(t.dtype) for t in tensors)}")
     strides = (ctypes.c_long * (3 * len(tensors)))(*(step for t in tensors for step in t.stride()[:3]))
-    if getattr(loaded(), name)(*(t.data_ptr() for t in tensors), strides, *shape, *options):
+    half = torch.bfloat16 in dtypes
+    if getattr(loaded(), name)(*(t.data_ptr() for t in tensors), strides, *shape, half, *options):
         raise MemoryError("no memory for attention")
+
+
+def _in_place(x: Tensor) -> Tensor:
+    """As kernels read it: rows are contiguous, and pairs of bfloat16 lie at multiples of four bytes."""
+    if x.stride(-1) != 1:
+        return x.contiguous()
+    if x.dtype is torch.bfloat16 and (x.data_ptr() % 4 or any(step % 2 for step in x.stride()[:3])):
+        return x.clone(memory_format=torch.contiguous_format)
+    return x
+
+
+def readable(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """As they are where kernels take them, float32 or all of them bfloat16; else in float32."""
+    return tensors if all(t.dtype is torch.bfloat16 for t in tensors) else tuple(t.float() for t in tensors)
 
 
 def pointer(x: Tensor | None) -> int | None:

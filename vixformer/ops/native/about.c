@@ -1,7 +1,9 @@
 /* What the library was compiled for, as the compiler says it. */
 
 const char *instructions(void) {
-#if defined(__AVX512F__)
+#if defined(__AVX512BF16__)
+    return "avx512-bf16";
+#elif defined(__AVX512F__)
     return "avx512";
 #elif defined(__AVX2__)
     return "avx2";

@@ -242,21 +242,21 @@ def _compile(folder: Path, name: str, command: list[str], log: Path) -> None:
 
 def _declared(built: ctypes.CDLL) -> ctypes.CDLL:
     pointer, whole, real = ctypes.c_void_p, ctypes.c_int, ctypes.c_float
-    sizes = [pointer, ctypes.c_long] + [whole] * 4  # strides; B, H, N, K and the size of the small side
+    sizes = [pointer, ctypes.c_long] + [whole] * 5  # strides; B, H, N, K, whether in bfloat16, and the size of the small side
     built.instructions.argtypes, built.instructions.restype = [], ctypes.c_char_p
     built.along.argtypes = [pointer] * 2 + sizes + [pointer, ctypes.c_long]
     built.along_backward.argtypes = [pointer] * 3 + sizes + [pointer, pointer, ctypes.c_long, pointer]
     built.unfold.argtypes = [pointer] * 2 + [ctypes.c_long] * 3
     built.exact.argtypes = [pointer] * 4 + sizes + [pointer]
     built.exact_backward.argtypes = [pointer] * 8 + sizes + [pointer]
-    features = [pointer, pointer, whole, real, real, real, real, whole] + [pointer] * 4
+    features = [pointer, pointer, whole, real, real, real, real] + [pointer] * 5
     built.linear_attention.argtypes = [pointer] * 4 + sizes + [pointer, *features]
     built.linear_attention_backward.argtypes = [pointer] * 8 + sizes + [pointer, pointer, *features] + [pointer] * 3
     built.feature_attention.argtypes = [pointer] * 4 + sizes + [whole, pointer, real, real]
     built.feature_attention_backward.argtypes = [pointer] * 8 + sizes + [whole, pointer, real, real]
     built.local.argtypes = [pointer] * 3 + sizes + [pointer, whole, whole]
-    built.local_filters.argtypes = [pointer] * 3 + sizes + [whole, whole]
+    built.local_filters.argtypes = [pointer] * 2 + sizes + [whole, whole, pointer]
     built.nystrom.argtypes = [pointer] * 4 + sizes + [whole, pointer, whole]
-    built.nystrom_backward.argtypes = [pointer] * 8 + sizes + [whole, pointer, whole]
+    built.nystrom_backward.argtypes = [pointer] * 7 + sizes + [whole, pointer, whole, pointer]
     built.rotate.argtypes = [pointer] * 2 + sizes + [pointer, real]
     return built

@@ -14,6 +14,13 @@ static inline float kept_off(float total, float floor) {
     return total < 0.0f ? (total > -floor ? -floor : total) : (total < floor ? floor : total);
 }
 
+/* to = weight x */
+static inline void scale_row(float *to, const float *x, float weight, int m) {
+    int j = 0;
+    for (; j + W <= m; j += W) store(to + j, spread(weight) * load(x + j));
+    for (; j < m; j++) to[j] = weight * x[j];
+}
+
 static inline float dot_any(const float *a, const float *b, int m) {
     const int even = m / W * W;
     float sum = dot(a, b, even);
@@ -28,7 +35,7 @@ static inline void add_scaled(float *to, const float *x, float weight, int m) {
     for (; j < m; j++) to[j] += weight * x[j];
 }
 
-int feature_attention(const float *q, const float *k, const float *v, float *out, const long *strides, long b, int h, int n, int d, int l, int m,
+int feature_attention(const float *q, const float *k, const float *v, float *out, const long *strides, long b, int h, int n, int d, int half, int l, int m,
                       float *sums, float eps, float floor) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9;
 #pragma omp parallel for schedule(dynamic)
@@ -49,8 +56,8 @@ int feature_attention(const float *q, const float *k, const float *v, float *out
             float *to = oi + start * so[2];
             gemm(rows, d, m, from, sq[2], 1, context, d, to, so[2], 0);
             for (int r = 0; r < rows; r++) {
-                const vec share = spread(1.0f / kept_off(dot_any(from + r * sq[2], total, m) + eps, floor));
-                for (int c = 0; c < d; c += W) store(to + r * so[2] + c, load(to + r * so[2] + c) * share);
+                float *row = to + r * so[2];
+                scale_row(row, row, 1.0f / kept_off(dot_any(from + r * sq[2], total, m) + eps, floor), d);
             }
         }
     }
@@ -66,7 +73,7 @@ static void put_back(const float *room, int wide, int rows, int m, const float *
 }
 
 int feature_attention_backward(const float *q, const float *k, const float *v, const float *out, const float *grad, float *dq, float *dk, float *dv,
-                               const long *strides, long b, int h, int n, int d, int l, int m, const float *sums, float eps, float floor) {
+                               const long *strides, long b, int h, int n, int d, int half, int l, int m, const float *sums, float eps, float floor) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9, *sg = strides + 12;
     const long *sdq = strides + 15, *sdk = strides + 18, *sdv = strides + 21;
     const int wide = (m + W - 1) / W * W;
@@ -91,8 +98,8 @@ int feature_attention_backward(const float *q, const float *k, const float *v, c
                 for (int r = 0; r < rows; r++) {
                     const float *g = grad + i * sg[0] + j * sg[1] + (start + r) * sg[2], *o = out + i * so[0] + j * so[1] + (start + r) * so[2];
                     const float given = dot_any(from + r * sq[2], total, m) + eps, used = kept_off(given, floor);
-                    pull[r] = used == given || used != used ? -dot(g, o, d) / used : 0.0f;
-                    for (int c = 0; c < d; c += W) store(dsums + r * d + c, load(g + c) * spread(1.0f / used));
+                    pull[r] = used == given || used != used ? -dot_any(g, o, d) / used : 0.0f;
+                    scale_row(dsums + r * d, g, 1.0f / used, d);
                     add_scaled(dtotal, from + r * sq[2], pull[r], m);
                 }
                 gemm(m, d, rows, from, 1, sq[2], dsums, d, dcontext, d, 1);

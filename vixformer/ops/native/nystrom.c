@@ -1,8 +1,9 @@
-/* Nystrom attention for one image and head at a time, so that everything but q, k and v stays in the cache.
+/* Nystrom attention for one image and head at a time, so that everything but q, k and v stays in the cache. bfloat16 is widened there: the
+ * pseudo-inverse would amplify what rounding does to the weights.
  *
  * The same mathematics as nystrom.py, which is the place to read it. Letters: n tokens, l landmarks, d head width (l and d multiples of 16).
  */
-#include "small.h"
+#include "bfloat.h"
 
 /* means of uneven segments of x, transposed, times scale: out is d x l */
 static void landmarks(const float *x, long sx, int n, int l, int d, float scale, float *out) {
@@ -105,22 +106,18 @@ static void convolve(const float *v, long s, int n, int d, const float *w, int s
     for (int r = 0; r < rows; r += 4) {
         int first = start + r - side, from = first < 0 ? -first : 0, last = 2 * side + 4, to = first + last > n ? n - first : last;
         int count = rows - r < 4 ? rows - r : 4;
-        for (int c = 0; c < d; c += 16) {
-            vec s0[4], s1[4];
-            for (int i = 0; i < 4; i++) s0[i] = s1[i] = spread(0.0f);
-            for (int t = from; t < to; t++) {
-                vec v0 = load(v + (first + t) * s + c), v1 = load(v + (first + t) * s + c + W);
-                for (int i = 0; i < 4; i++) {
-                    vec tap = spread(w[3 + t - i]);
-                    s0[i] += tap * v0;
-                    s1[i] += tap * v1;
+        for (int c = 0; c < d; c += LANES) {
+            vec sums[4][LANES / W] = {{{0}}};
+            for (int t = from; t < to; t++)
+                for (int e = 0; e < LANES / W; e++) {
+                    const vec x = load(v + (first + t) * s + c + e * W);
+                    for (int i = 0; i < 4; i++) sums[i][e] += spread(w[3 + t - i]) * x;
                 }
-            }
-            for (int i = 0; i < count; i++) {
-                float *o = out + (r + i) * so + c;
-                store(o, load(o) + s0[i]);
-                store(o + W, load(o + W) + s1[i]);
-            }
+            for (int i = 0; i < count; i++)
+                for (int e = 0; e < LANES / W; e++) {
+                    float *o = out + (r + i) * so + c + e * W;
+                    store(o, load(o) + sums[i][e]);
+                }
         }
     }
 }
@@ -201,9 +198,33 @@ static void filter_backward(const float *grad, long sg, const float *v, long sv,
     }
 }
 
+/* The rows of one image and head: floats as they lie, bfloat16 widened in `room`. */
+typedef struct {
+    const float *at;
+    long s;
+} Rows;
+typedef struct {
+    float *at;
+    long s;
+} Made;
+static Rows floats_of(int half, const void *x, const long *strides, long i, long j, int n, int d, float *room) {
+    const long first = i * strides[0] + j * strides[1];
+    if (!half) return (Rows){(const float *)x + first, strides[2]};
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c < d; c += W) store(room + (long)r * d + c, take(1, x, first + r * strides[2] + c));
+    return (Rows){room, d};
+}
+static Made floats_for(int half, void *x, const long *strides, long i, long j, int d, float *room) {
+    if (half) return (Made){room, d};
+    return (Made){(float *)x + i * strides[0] + j * strides[1], strides[2]};
+}
+static void put_back(int half, Made made, int n, int d, void *x, const long *strides, long i, long j) {
+    if (half) put_rows(1, made.at, d, n, d, NULL, into(1, x, i * strides[0] + j * strides[1]), strides[2]);
+}
+
 /* Tensors are b x h x n x d; strides holds those of b, h and n for q, k, v and out in turn. filter is h x (2 side + 7), or null.
  * Returns 0, or 1 when there is no memory. */
-int nystrom(const float *q, const float *k, const float *v, float *out, const long *strides, long b, int h, int n, int d, int l, int iterations,
+int nystrom(const void *q, const void *k, const void *v, void *out, const long *strides, long b, int h, int n, int d, int half, int l, int iterations,
             const float *filter, int side) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9;
     const float scale = 1.0f / sqrtf((float)d);
@@ -211,33 +232,39 @@ int nystrom(const float *q, const float *k, const float *v, float *out, const lo
     int failed = 0;
 #pragma omp parallel reduction(| : failed)
     {
-        float *work = scratch(3 * (size_t)d * l + 5 * big + (size_t)BLOCK * (l + 1) + 2 * (size_t)l);
+        const size_t tokens = half ? (size_t)n * d : 0;
+        float *work = scratch(3 * (size_t)d * l + 5 * big + (size_t)BLOCK * (l + 1) + 2 * (size_t)l + 4 * tokens);
         failed |= !work;
 #pragma omp for schedule(dynamic)
         for (long item = 0; item < b * h; item++) {
             if (!work) continue;
             float *q_marks = work, *k_marks = q_marks + d * l, *x = k_marks + d * l, *a = x + l * d, *z = a + big, *p = z + big, *y = p + big;
             float *r = y + big, *scores = r + big, *top = scores + BLOCK * l, *sum = top + l, *totals = sum + l;
-            long i = item / h, j = item % h;
-            const float *qi = q + i * sq[0] + j * sq[1], *ki = k + i * sk[0] + j * sk[1], *vi = v + i * sv[0] + j * sv[1];
-            float *oi = out + i * so[0] + j * so[1];
-            landmarks(qi, sq[2], n, l, d, scale, q_marks);
-            landmarks(ki, sk[2], n, l, d, 1.0f, k_marks);
+            float *widened = totals + BLOCK;
+            const long i = item / h, j = item % h;
+            const Rows qs = floats_of(half, q, sq, i, j, n, d, widened), ks = floats_of(half, k, sk, i, j, n, d, widened + tokens);
+            const Rows vs = floats_of(half, v, sv, i, j, n, d, widened + 2 * tokens);
+            const Made made = floats_for(half, out, so, i, j, d, widened + 3 * tokens);
+            const float *qi = qs.at, *ki = ks.at, *vi = vs.at;
+            float *oi = made.at;
+            landmarks(qi, qs.s, n, l, d, scale, q_marks);
+            landmarks(ki, ks.s, n, l, d, 1.0f, k_marks);
             gemm(l, l, d, q_marks, 1, l, k_marks, l, a, l, 0);
             softmax_rows(a, l, l, sum, NULL);
             divide_rows(a, l, l, l, sum);
-            summarise(q_marks, ki, sk[2], vi, sv[2], n, l, d, scores, top, sum, x);
+            summarise(q_marks, ki, ks.s, vi, vs.s, n, l, d, scores, top, sum, x);
             pinv_apply(a, x, iterations, l, d, z, p, y, r);
             for (int c = 0; c < d * l; c++) k_marks[c] *= scale;
             for (int start = 0; start < n; start += BLOCK) {
                 int rows = n - start < BLOCK ? n - start : BLOCK;
-                float *to = oi + start * so[2];
-                gemm(rows, l, d, qi + start * sq[2], sq[2], 1, k_marks, l, scores, l, 0);
+                float *to = oi + start * made.s;
+                gemm(rows, l, d, qi + start * qs.s, qs.s, 1, k_marks, l, scores, l, 0);
                 softmax_rows(scores, rows, l, totals, NULL);
-                gemm(rows, d, l, scores, l, 1, x, d, to, so[2], 0);
-                divide_rows(to, so[2], rows, d, totals);
-                if (filter) convolve(vi, sv[2], n, d, filter + j * (2 * side + 7), side, start, rows, to, so[2]);
+                gemm(rows, d, l, scores, l, 1, x, d, to, made.s, 0);
+                divide_rows(to, made.s, rows, d, totals);
+                if (filter) convolve(vi, vs.s, n, d, filter + j * (2 * side + 7), side, start, rows, to, made.s);
             }
+            put_back(half, made, n, d, out, so, i, j);
         }
         free(work);
     }
@@ -246,39 +273,43 @@ int nystrom(const float *q, const float *k, const float *v, float *out, const lo
 
 /* The gradients of q, k, v and, for each image by itself, of the filter (b x h x (2 side + 1)), from that of out, with everything computed again.
  * `filter` runs backwards here. */
-int nystrom_backward(const float *q, const float *k, const float *v, const float *grad, float *dq, float *dk, float *dv, float *dfilter,
-                     const long *strides, long b, int h, int n, int d, int l, int iterations, const float *filter, int side) {
+int nystrom_backward(const void *q, const void *k, const void *v, const void *grad, void *dq, void *dk, void *dv, const long *strides, long b, int h, int n, int d, int half, int l, int iterations, const float *filter, int side, float *dfilter) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *sg = strides + 9;
-    const long *sdq = strides + 12, *sdk = strides + 15, *sdv = strides + 18, *sdf = strides + 21;
+    const long *sdq = strides + 12, *sdk = strides + 15, *sdv = strides + 18;
     const float scale = 1.0f / sqrtf((float)d);
     const size_t thin = (size_t)l * d, square = (size_t)l * l;
     int failed = 0;
 #pragma omp parallel reduction(| : failed)
     {
-        float *work = scratch(11 * thin + 6 * square + (KEPT * (size_t)iterations + 1) * square + 2 * (size_t)BLOCK * l + 3 * (size_t)l + BLOCK);
+        const size_t tokens = half ? (size_t)n * d : 0;
+        float *work = scratch(11 * thin + 6 * square + (KEPT * (size_t)iterations + 1) * square + 2 * (size_t)BLOCK * l + 3 * (size_t)l + BLOCK + 7 * tokens);
         failed |= !work;
 #pragma omp for schedule(dynamic)
         for (long item = 0; item < b * h; item++) {
             if (!work) continue;
-            long i = item / h, j = item % h;
-            const float *qi = q + i * sq[0] + j * sq[1], *ki = k + i * sk[0] + j * sk[1], *vi = v + i * sv[0] + j * sv[1];
-            const float *gi = grad + i * sg[0] + j * sg[1];
-            float *dqi = dq + i * sdq[0] + j * sdq[1], *dki = dk + i * sdk[0] + j * sdk[1], *dvi = dv + i * sdv[0] + j * sdv[1];
+            const long i = item / h, j = item % h;
             /* marks are d x l and, turned, l x d; those of q hold the scale */
             float *q_marks = work, *k_marks = q_marks + thin, *q_rows = k_marks + thin, *k_rows = q_rows + thin, *sums = k_rows + thin;
             float *values = sums + thin, *dvalues = values + thin, *dsums = dvalues + thin, *turned = dsums + thin, *dq_marks = turned + thin;
             float *dk_marks = dq_marks + thin, *a = dk_marks + thin, *dz = a + square, *da = dz + square, *x = da + square, *y = x + square;
             float *s = y + square, *kept = s + square, *scores = kept + (KEPT * (size_t)iterations + 1) * square;
             float *change = scores + (size_t)BLOCK * l, *top = change + (size_t)BLOCK * l, *sum = top + l, *mean = sum + l, *totals = mean + l;
+            float *widened = totals + BLOCK;
+            const Rows qs = floats_of(half, q, sq, i, j, n, d, widened), ks = floats_of(half, k, sk, i, j, n, d, widened + tokens);
+            const Rows vs = floats_of(half, v, sv, i, j, n, d, widened + 2 * tokens), gs = floats_of(half, grad, sg, i, j, n, d, widened + 3 * tokens);
+            const Made dqs = floats_for(half, dq, sdq, i, j, d, widened + 4 * tokens), dks = floats_for(half, dk, sdk, i, j, d, widened + 5 * tokens);
+            const Made dvs = floats_for(half, dv, sdv, i, j, d, widened + 6 * tokens);
+            const float *qi = qs.at, *ki = ks.at, *vi = vs.at, *gi = gs.at;
+            float *dqi = dqs.at, *dki = dks.at, *dvi = dvs.at;
 
-            landmarks(qi, sq[2], n, l, d, scale, q_marks);
-            landmarks(ki, sk[2], n, l, d, 1.0f, k_marks);
+            landmarks(qi, qs.s, n, l, d, scale, q_marks);
+            landmarks(ki, ks.s, n, l, d, 1.0f, k_marks);
             turn(q_marks, l, d, l, d, 1.0f, q_rows);
             turn(k_marks, l, d, l, d, 1.0f, k_rows);
             gemm(l, l, d, q_marks, 1, l, k_marks, l, a, l, 0);
             softmax_rows(a, l, l, sum, NULL);
             divide_rows(a, l, l, l, sum);
-            summarise(q_marks, ki, sk[2], vi, sv[2], n, l, d, scores, top, sum, sums);
+            summarise(q_marks, ki, ks.s, vi, vs.s, n, l, d, scores, top, sum, sums);
             for (int r = 0; r < l; r++) top[r] += logf(sum[r]);
             const float *z = pinv_keep(a, iterations, l, kept);
             gemm(l, d, l, z, l, 1, sums, d, values, d, 0);
@@ -288,16 +319,16 @@ int nystrom_backward(const float *q, const float *k, const float *v, const float
             turn(values, d, l, d, l, 1.0f, turned);
             for (int start = 0; start < n; start += BLOCK) {
                 int rows = n - start < BLOCK ? n - start : BLOCK;
-                const float *from = qi + start * sq[2], *g = gi + start * sg[2];
-                gemm(rows, l, d, from, sq[2], 1, k_marks, l, scores, l, 0);
+                const float *from = qi + start * qs.s, *g = gi + start * gs.s;
+                gemm(rows, l, d, from, qs.s, 1, k_marks, l, scores, l, 0);
                 softmax_rows(scores, rows, l, totals, NULL);
                 divide_rows(scores, l, rows, l, totals);
-                gemm(l, d, rows, scores, 1, l, g, sg[2], dvalues, d, start > 0);
-                gemm(rows, l, d, g, sg[2], 1, turned, l, change, l, 0);
+                gemm(l, d, rows, scores, 1, l, g, gs.s, dvalues, d, start > 0);
+                gemm(rows, l, d, g, gs.s, 1, turned, l, change, l, 0);
                 softmax_backward(scores, change, rows, l);
                 for (int c = 0; c < rows * l; c += W) store(change + c, load(change + c) * spread(scale));
-                gemm(rows, d, l, change, l, 1, k_rows, d, dqi + start * sdq[2], sdq[2], 0);
-                gemm(l, d, rows, change, 1, l, from, sq[2], dk_marks, d, start > 0);
+                gemm(rows, d, l, change, l, 1, k_rows, d, dqi + start * dqs.s, dqs.s, 0);
+                gemm(l, d, rows, change, 1, l, from, qs.s, dk_marks, d, start > 0);
             }
 
             /* values = z sums, z = pinv(a), a = softmax(q_marks k_marks') */
@@ -314,24 +345,27 @@ int nystrom_backward(const float *q, const float *k, const float *v, const float
             for (int r = 0; r < l; r++) mean[r] = dot(dsums + r * d, sums + r * d, d);
             for (int start = 0; start < n; start += BLOCK) {
                 int rows = n - start < BLOCK ? n - start : BLOCK;
-                gemm(rows, l, d, ki + start * sk[2], sk[2], 1, q_marks, l, scores, l, 0);
-                gemm(rows, l, d, vi + start * sv[2], sv[2], 1, turned, l, change, l, 0);
+                gemm(rows, l, d, ki + start * ks.s, ks.s, 1, q_marks, l, scores, l, 0);
+                gemm(rows, l, d, vi + start * vs.s, vs.s, 1, turned, l, change, l, 0);
                 for (int r = 0; r < rows; r++)
                     for (int c = 0; c < l; c += W) {
                         float *w = scores + r * l + c, *to = change + r * l + c;
                         store(w, vexp(load(w) - load(top + c)));
                         store(to, load(w) * (load(to) - load(mean + c)));
                     }
-                gemm(rows, d, l, scores, l, 1, dsums, d, dvi + start * sdv[2], sdv[2], 0);
-                gemm(rows, d, l, change, l, 1, q_rows, d, dki + start * sdk[2], sdk[2], 0);
-                gemm(l, d, rows, change, 1, l, ki + start * sk[2], sk[2], dq_marks, d, 1);
+                gemm(rows, d, l, scores, l, 1, dsums, d, dvi + start * dvs.s, dvs.s, 0);
+                gemm(rows, d, l, change, l, 1, q_rows, d, dki + start * dks.s, dks.s, 0);
+                gemm(l, d, rows, change, 1, l, ki + start * ks.s, ks.s, dq_marks, d, 1);
             }
-            through_landmarks(dq_marks, n, l, d, scale, dqi, sdq[2]);
-            through_landmarks(dk_marks, n, l, d, 1.0f, dki, sdk[2]);
+            through_landmarks(dq_marks, n, l, d, scale, dqi, dqs.s);
+            through_landmarks(dk_marks, n, l, d, 1.0f, dki, dks.s);
             if (filter) {
-                convolve(gi, sg[2], n, d, filter + j * (2 * side + 7), side, 0, n, dvi, sdv[2]);
-                filter_backward(gi, sg[2], vi, sv[2], n, d, side, dfilter + i * sdf[0] + j * sdf[1]);
+                convolve(gi, gs.s, n, d, filter + j * (2 * side + 7), side, 0, n, dvi, dvs.s);
+                filter_backward(gi, gs.s, vi, vs.s, n, d, side, dfilter + item * (2 * side + 1));
             }
+            put_back(half, dqs, n, d, dq, sdq, i, j);
+            put_back(half, dks, n, d, dk, sdk, i, j);
+            put_back(half, dvs, n, d, dv, sdv, i, j);
         }
         free(work);
     }

@@ -1,4 +1,4 @@
-/* Vectors of eight floats, exp, and matrix products small enough to stay in the cache. */
+/* Vectors as wide as the processor's, exp, and matrix products small enough to stay in the cache. */
 #pragma once
 #include <float.h>
 #include <math.h>
@@ -6,21 +6,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef float vec __attribute__((vector_size(32), aligned(4)));
-typedef int32_t ivec __attribute__((vector_size(32)));
-typedef uint32_t uvec __attribute__((vector_size(32)));
-enum { W = 8, BLOCK = 96 /* tokens at a time */ };
+#if defined(__AVX512F__)
+enum { W = 16 };
+#else
+enum { W = 8 };
+#endif
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+enum { BLOCK = 96 /* tokens at a time */, LANES = 16 /* head widths are multiples of it */ };
+
+typedef uint16_t bfloat __attribute__((may_alias));
+typedef float vec __attribute__((vector_size(4 * W), aligned(4), may_alias));
+typedef int32_t ivec __attribute__((vector_size(4 * W)));
+typedef uint32_t uvec __attribute__((vector_size(4 * W)));
+typedef uint16_t bvec __attribute__((vector_size(2 * W), aligned(2), may_alias));
 
 /* room for one thread, aligned to cache lines */
 static inline float *scratch(size_t floats) { return aligned_alloc(64, (floats * sizeof(float) + 63) / 64 * 64); }
 
 static inline vec load(const float *p) { return *(const vec *)p; }
 static inline void store(float *p, vec v) { *(vec *)p = v; }
-static inline vec spread(float x) { return (vec){x, x, x, x, x, x, x, x}; }
+static inline vec spread(float x) { return x - (vec){0}; } /* a broadcast: compilers know that x - 0 is x */
 /* the larger of the two, or b where either is NaN: so NaN goes where data goes second */
 static inline vec greater(vec a, vec b) {
-#ifdef __AVX__
-    return __builtin_ia32_maxps256(a, b); /* one instruction, which compilers do not dare to choose because of NaN */
+#if defined(__AVX512F__)
+    return (vec)_mm512_max_ps((__m512)a, (__m512)b); /* one instruction, which compilers do not dare to choose because of NaN */
+#elif defined(__AVX__)
+    return (vec)_mm256_max_ps((__m256)a, (__m256)b);
 #endif
     ivec pick = a > b;
     return (vec)(((ivec)a & pick) | ((ivec)b & ~pick));
@@ -44,55 +57,53 @@ static inline vec vexp(vec x) {
     return p * (vec)power;
 }
 
-/* rows x (8 or 16) of C (+)= A B. A has any strides, B and C have contiguous rows. */
-static inline __attribute__((always_inline)) void tile(int rows, int vecs, int inner, const float *a, long ra, long ca, const float *b, long ldb,
-                                                       float *c, long ldc, int add) {
-    vec s[6][2];
-    for (int i = 0; i < rows; i++) s[i][0] = s[i][1] = spread(0.0f);
-    for (int p = 0; p < inner; p++)
-        for (int i = 0; i < rows; i++) {
-            vec x = spread(a[i * ra + p * ca]);
-            for (int j = 0; j < vecs; j++) s[i][j] += x * load(b + p * ldb + j * W);
-        }
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < vecs; j++) {
-            float *to = c + i * ldc + j * W;
-            store(to, add ? load(to) + s[i][j] : s[i][j]);
-        }
+/* the first `count` floats of a vector, the others zero */
+static inline vec load_some(const float *p, int count) {
+#if defined(__AVX512F__)
+    return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
+#else
+    vec v = {0};
+    memcpy(&v, p, sizeof(float) * count);
+    return v;
+#endif
+}
+static inline void store_some(float *p, vec v, int count) {
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1), (__m512)v);
+#else
+    memcpy(p, &v, sizeof(float) * count);
+#endif
+}
+/* the same, and all of it where count is 0 */
+static inline vec load_part(const float *p, int count) {
+    if (count) return load_some(p, count);
+    return load(p);
+}
+static inline void store_part(float *p, vec v, int count) {
+    if (count)
+        store_some(p, v, count);
+    else
+        store(p, v);
 }
 
-/* m x (8 or 16), in tiles as high as the registers allow and as even as they can be */
-static inline __attribute__((always_inline)) void stripe(int m, int vecs, int inner, const float *a, long ra, long ca, const float *b, long ldb,
-                                                         float *c, long ldc, int add) {
-    const int tiles = (m + 5) / 6, tall = m % tiles;
-    for (int t = 0, i = 0; t < tiles; t++) {
-        const int rows = m / tiles + (t < tall);
-        switch (rows) {
-            case 6: tile(6, vecs, inner, a + i * ra, ra, ca, b, ldb, c + i * ldc, ldc, add); break;
-            case 5: tile(5, vecs, inner, a + i * ra, ra, ca, b, ldb, c + i * ldc, ldc, add); break;
-            case 4: tile(4, vecs, inner, a + i * ra, ra, ca, b, ldb, c + i * ldc, ldc, add); break;
-            case 3: tile(3, vecs, inner, a + i * ra, ra, ca, b, ldb, c + i * ldc, ldc, add); break;
-            case 2: tile(2, vecs, inner, a + i * ra, ra, ca, b, ldb, c + i * ldc, ldc, add); break;
-            case 1: tile(1, vecs, inner, a + i * ra, ra, ca, b, ldb, c + i * ldc, ldc, add); break;
-        }
-        i += rows;
-    }
-}
-
-/* m x n of C (+)= A B, n a multiple of 8 */
+/* m x n of C (+)= A B, of floats or, where `pairs` says so, of words of two bfloat16. A has any strides, B and C have contiguous rows; strides and
+ * the length of the sum count four-byte elements. */
+__attribute__((visibility("hidden"))) void multiply(int pairs, int m, int n, int inner, const void *a, long ra, long ca, const void *b, long ldb,
+                                                    float *c, long ldc, int add);
 static inline void gemm(int m, int n, int inner, const float *a, long ra, long ca, const float *b, long ldb, float *c, long ldc, int add) {
-    int j = 0;
-    for (; j + 2 * W <= n; j += 2 * W) stripe(m, 2, inner, a, ra, ca, b + j, ldb, c + j, ldc, add);
-    if (j < n) stripe(m, 1, inner, a, ra, ca, b + j, ldb, c + j, ldc, add);
+    multiply(0, m, n, inner, a, ra, ca, b, ldb, c, ldc, add);
 }
 
 /* Ask for rows that come next: heads lie side by side, so a row of one is a leap in memory that the processor does not foresee. Nothing is read. */
-static inline void fetch(const float *x, long s, int rows, int d) {
+static inline void fetch(const void *x, long s, int rows, int d) {
     for (int r = 0; r < rows; r++)
-        for (int c = 0; c < d; c += 16) __builtin_prefetch(x + r * s + c);
+        for (int c = 0; c < d; c += 16) __builtin_prefetch((const float *)x + r * s + c);
 }
 
 static inline float sum_of(vec v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)v);
+#endif
     float total = 0.0f;
     for (int j = 0; j < W; j++) total += v[j];
     return total;
@@ -103,6 +114,9 @@ static inline float dot(const float *a, const float *b, int n) {
     return sum_of(sum);
 }
 static inline float max_of(vec v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_ps((__m512)v);
+#endif
     float most = v[0];
     for (int j = 1; j < W; j++) most = v[j] > most ? v[j] : most;
     return most;

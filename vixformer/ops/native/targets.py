@@ -16,9 +16,10 @@ class Target:
 
 
 _AVX2 = frozenset(["avx2", "fma", "bmi1", "bmi2", "f16c", "abm", "movbe"])
-# Instructions for bfloat16 would change nothing: kernels compute in float32, and gcc makes the same library with them.
+_AVX512 = _AVX2 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
 TARGETS = {
-    "avx512": Target("x86_64", ("-march=x86-64-v4",), _AVX2 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])),
+    "avx512-bf16": Target("x86_64", ("-march=x86-64-v4", "-mavx512bf16"), _AVX512 | frozenset(["avx512_bf16"])),
+    "avx512": Target("x86_64", ("-march=x86-64-v4",), _AVX512),
     "avx2": Target("x86_64", ("-march=x86-64-v3",), _AVX2),
     "neon": Target("aarch64", ("-march=armv8-a",), frozenset()),  # all of them have it
 }

@@ -1,0 +1,36 @@
+"""List the words of the layout language, with their options."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from vixformer.tables import Shown, say, table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Shown):
+    pass
+
+
+def run(options: Options) -> None:
+    from vixformer.attention.base import Mechanism
+    from vixformer.attention.kernels.kernel import Kernel
+
+    for title, family in (("attention", Mechanism), ("kernel=", Kernel)):
+        rows = [_described(cls) for _, cls in sorted(family.members.items())]
+        table((title, "options and defaults", "what it is"), rows, name=family.family)
+    say(
+        'Layouts: "performer + softmax" alternates, "first(performer, n=2, rest=nystrom)" and "last(...)" split the depth, "*3" repeats, '
+        '"a | b" is one pattern for each stage. See docs/attention.md.'
+    )
+
+
+def _described(cls: Any) -> tuple[str, str, str]:
+    fields = [(f.name, getattr(cls.Config(), f.name)) for f in dataclasses.fields(cls.Config)]
+    plain = {None: "none", True: "true", False: "false"}
+    words = [f"{k}={v.owner.name if hasattr(v, 'owner') else plain.get(v, v) if not isinstance(v, float) else v}" for k, v in fields]
+    about = (sys.modules[cls.__module__].__doc__ or "").strip().splitlines()[0]
+    return cls.name, ", ".join(words), about

@@ -1,0 +1,93 @@
+"""Train several recipes under the same conditions, and print a table with differences and verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import NonNegativeInt
+
+from vixformer.commands.flags import Count, DataName, Folds, Points, RecipeName, Seconds, asked_recipe, recipe_sections, with_short_forms
+from vixformer.options import Changes, Folder, as_typed, sections, words
+from vixformer.registry import pick
+from vixformer.results.evidence import MARGIN
+from vixformer.tables import Shown, markdown, say, table
+from vixformer.terminal import comparison
+
+DROP = ("kept, MiB", "x memory", "memory, MiB", "inference ms", "train s", "parameters", "validation %", "untuned %", "rate", "attention",
+        "x inference", "x train")  # fmt: skip
+"""Columns that a narrow terminal has no room for, the least important first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Shown):
+    recipes: tuple[RecipeName, ...] = words(("quick/*",))
+    """Names of recipes, patterns such as 'hybrid/mnist/*', or JSON files."""
+    seeds: Count = 1
+    """Train each recipe with this number of random seeds."""
+    folds: Folds | None = None
+    """Cross-validate on this number of stratified folds: each fold is the validation part once."""
+    tune: Count | None = None
+    """Give each recipe this number of learning-rate trials (3, 5, ...), a factor of 3 apart, before the runs that count."""
+    against: str | None = None
+    """Recipe that the others are compared with. Left out: the first one with exact attention alone."""
+    margin: Points = MARGIN
+    """Difference of top-1, in points, that matters to you: verdicts are against this margin."""
+    budget: Seconds | None = None
+    """Time for everything, such as 90s, 20m or 1.5h: all recipes get the same number of images and epochs, as many as fit."""
+    jobs: Count = 1
+    """Number of runs to train in parallel (they share the CPU cores); faster for small models."""
+    epochs: NonNegativeInt | None = None
+    """Number of epochs for every recipe; short for --train.epochs."""
+    data: DataName | None = None
+    """Data set for every recipe, of "vix data list"; short for --data.name."""
+    out: Folder = Path("runs")
+    """Folder for the runs and the table. Rerun the same command to resume."""
+    again: bool = False
+    """Train again what is finished already."""
+    changes: Changes = sections(recipe_sections)
+    line: str = as_typed()
+
+
+def run(options: Options) -> None:
+    from vixformer.commands.watch import Watch
+    from vixformer.experiments.compare import compare
+    from vixformer.writing import write_text
+
+    changes = with_short_forms(options.changes, {"train.epochs": options.epochs, "data.name": options.data})
+    chosen = {name: asked_recipe(name, changes, "compare") for name in _names(options.recipes)}
+    if options.against is not None:
+        pick(chosen, options.against, "model of this comparison")
+    runs = options.seeds * (options.folds or 1)
+    total = len(chosen) * (runs if options.tune is None else options.tune + 2 * runs)
+    with Watch("compare", None, f"vix compare {options.line}", runs=total) as watch:
+        found = compare(
+            chosen,
+            options.out,
+            seeds=options.seeds,
+            folds=options.folds,
+            again=options.again,
+            budget=options.budget,
+            jobs=options.jobs,
+            tune=options.tune,
+            observer=watch.next if options.jobs == 1 else watch.side_by_side(total),
+            tell=watch.tell,
+        )
+    columns, cells, notes = comparison(found, options.against, options.margin)
+    table(columns, cells, DROP)
+    for note in notes:
+        say(note)
+    write_text(options.out / "compare.md", markdown(columns, cells) + "\n" + "\n".join(notes) + "\n")
+    say(f"This table is in {options.out / 'compare.md'}, the runs beside it.")
+
+
+def _names(asked: tuple[str, ...]) -> list[str]:
+    from vixformer.recipes import list_recipes, unknown_recipe
+
+    names = []
+    for word in asked:
+        found = list_recipes(word)
+        if not found and "*" in word:
+            raise ValueError(unknown_recipe(word))
+        names += found or [word]
+    return names
