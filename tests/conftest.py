@@ -40,7 +40,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from vixformer.experiments.compare import compare
 
     folder = tmp_path_factory.mktemp("runs")
-    compare({name: tiny(attention=attention, epochs=1) for name, attention in ATTENTIONS.items()}, folder, seeds=2)
+    compare({name: tiny(attention=attention, epochs=2) for name, attention in ATTENTIONS.items()}, folder, seeds=2)
     return folder
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.prose import LONGEST, MADE, ROOT, WRITTEN, faults, main, misspelled, sentences
+from tools.prose import LONGEST, MADE, PROGRAM, ROOT, WRITTEN, faults, faults_of_program, main, misspelled, sentences
 
 PLAIN = "# A title\n\nRerun the same command to resume. It trains `quick/exact`, and `vix runs` lists it.\n"
 LONG = " ".join(["word"] * (LONGEST + 1))
@@ -70,3 +70,26 @@ def test_a_page_has_no_fault(page: Path) -> None:
 def test_the_pages_are_spelled_as_americans_do() -> None:
     assert len(WRITTEN) > 20
     assert not misspelled(WRITTEN)
+
+
+def test_help_and_messages_of_the_program_pass() -> None:
+    assert len(PROGRAM) > 150
+    assert faults_of_program(PROGRAM) == []
+
+
+def test_a_planted_fault_in_a_message_is_found(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text('''
+class Options:
+    rate: float = 0.1
+    """So many rates."""
+
+
+def run(x):
+    """It goes on, which only readers of code see."""
+    say(f"{x} is normalised")
+    raise ValueError(f"the first {x}" if x else f"{x} goes on")
+''')
+    assert [(fault.split(":")[1], fault.split(": ", 1)[1]) for fault in sorted(faults_of_program([module]))] == [
+        ("10", '"goes on": write resume, continue'), ("4", '"So many": write the number of ...'), ("9", "normalised ==> normalized"),
+    ]  # fmt: skip

@@ -1,12 +1,14 @@
-"""Checks the English of the documentation: `python -m tools.prose [PAGES...]`, which `make lint` runs.
+"""Checks the English of the documentation, help and messages: `python -m tools.prose [PAGES...]`, which `make lint` runs.
 
 It finds what a machine can find: phrases with a plainer form, long sentences and, by codespell, misspelled and British words."""
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +16,9 @@ ROOT = Path(__file__).parent.parent
 WRITTEN = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
 MADE = sorted(ROOT.glob("docs/results/*.md"))
 """Pages that come from records: only their phrases are checked."""
+PROGRAM = sorted(ROOT.glob("vixformer/**/*.py"))
+SAYING = ("say", "note", "tell", "stays", "now")
+"""Functions whose arguments a person reads, beside errors."""
 LONGEST = 35
 """Words in a sentence."""
 INSTEAD = {
@@ -76,6 +81,44 @@ def faults(page: str, long: bool = True) -> Iterator[tuple[int, str]]:
                 yield number, f'{count} words in a sentence, at most {LONGEST}: "{sentence[:60]}..."'
 
 
+def said(source: str) -> Iterator[tuple[int, str]]:
+    """The lines and texts of errors, messages and options' help in a module, with code where a value stands."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef):
+            for field, text in zip(node.body, node.body[1:], strict=False):
+                match field, text:
+                    case ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(words), lineno=line)):
+                        yield line, words
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            if name.endswith("Error") or name in SAYING:
+                yield from (found for argument in node.args for found in _texts(argument))
+
+
+def _texts(node: ast.AST) -> Iterator[tuple[int, str]]:
+    match node:
+        case ast.JoinedStr(values=parts, lineno=line):
+            yield line, "".join(str(part.value) if isinstance(part, ast.Constant) else "`value`" for part in parts)
+        case ast.Constant(value=str(words), lineno=line):
+            yield line, words
+        case _:
+            for inner in ast.iter_child_nodes(node):
+                yield from _texts(inner)
+
+
+def faults_of_program(modules: Sequence[Path]) -> list[str]:
+    texts = [(path, line, " ".join(words.split())) for path in modules for line, words in said(path.read_text())]
+    found = [f"{path}:{line}: {fault}" for path, line, words in texts for _, fault in faults(words)]
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "texts"
+        page.write_text("".join(f"{words}\n" for *_, words in texts))
+        for line in misspelled([page]):
+            number, fault = line.removeprefix(f"{page}:").split(": ", 1)
+            path, at, _ = texts[int(number) - 1]
+            found.append(f"{path}:{at}: {fault}")
+    return found
+
+
 def misspelled(pages: Sequence[Path]) -> list[str]:
     done = subprocess.run([sys.executable, "-m", "codespell_lib", *SPELLING, *map(str, pages)], capture_output=True, text=True)
     if done.returncode and not done.stdout:
@@ -87,6 +130,7 @@ def main(argv: Sequence[str]) -> None:
     pages = [Path(name) for name in argv] or [*WRITTEN, *MADE]
     found = [f"{page}:{number}: {fault}" for page in pages for number, fault in faults(page.read_text(), page not in MADE)]
     found += misspelled([page for page in pages if page not in MADE])
+    found += [] if argv else faults_of_program(PROGRAM)
     print(*found, sep="\n", end="\n" * bool(found))
     sys.exit(1 if found else 0)
 

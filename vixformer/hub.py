@@ -20,7 +20,7 @@ def download(name: str) -> Path:
     try:
         return Path(hub.snapshot_download(name, allow_patterns=["*.json", "*.safetensors"]))
     except (hub.errors.HfHubHTTPError, OSError, ValueError) as error:
-        raise ValueError(f"{name} is neither a folder here nor a model of the hub that can be had: {first_line(error)}") from None
+        raise ValueError(f"{name} is not a local folder, and not found on the Hugging Face Hub: {first_line(error)}") from None
 
 
 def here(folder: str | Path) -> Path:

@@ -31,6 +31,10 @@ def count(n: int) -> str:
     return f"{n:,}"
 
 
+def rounded(value: float) -> str:
+    return f"{value:,.{1 if value < 10 else 0}f}"
+
+
 def megabytes(n: int) -> str:
     return f"{n / 2**20:.2f} MiB"
 
@@ -74,7 +78,7 @@ def comparison(
         "rate": lambda r: f"{r.tuned.rate:g}" if r.tuned else "",
         "untuned %": lambda r: str(r.untuned or ""),
         "validation %": lambda r: str(r.val_top1 or ""),
-        "train s": lambda r: f"{r.train_seconds.mean:.{1 if r.train_seconds.mean < 10 else 0}f}",
+        "train s": lambda r: rounded(r.train_seconds.mean),
         "inference ms": lambda r: f"{r.inference.min:.1f}",
         "memory, MiB": lambda r: "" if r.peak is None else f"{r.peak:.0f}",
         "kept, MiB": lambda r: "" if r.kept is None else f"{r.kept / 2**20:.2f}",

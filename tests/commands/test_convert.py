@@ -117,7 +117,7 @@ def test_a_model_without_a_run(parent: Path, capsys: pytest.CaptureFixture[str],
     (recipe,) = (json.loads(path.read_text()) for path in tmp_path.glob("out/*/recipe.json"))
     assert (recipe["data"]["mean"], recipe["data"]["std"]) == ([0.5], [0.1])  # as the model was trained
     (model / "preprocessing.json").unlink()
-    assert "does not say how its images are normalised" in run(capsys, *args)
+    assert "does not say how its images are normalized" in run(capsys, *args)
 
 
 @pytest.mark.parametrize(

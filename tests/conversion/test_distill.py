@@ -103,5 +103,5 @@ def test_lessons_that_go_wrong() -> None:
     student, _ = convert(teacher, "hedgehog")
     with pytest.raises(ValueError, match="there were images for 2 of 5 steps"):
         distill(student, teacher, [images(teacher)] * 2, steps=5)
-    with pytest.raises(ValueError, match=r"teaching went astray in step \d+ of 50, at the rate 1e\+08"):
+    with pytest.raises(ValueError, match=r"distillation diverged in step \d+ of 50, at the learning rate 1e\+08"):
         distill(student, teacher, repeat(images(teacher)), steps=50, lr=1e8)

@@ -92,7 +92,7 @@ def test_a_cut_connection_is_resumed(address: str, tmp_path: Path) -> None:
 
 def test_what_came_is_kept_for_the_next_command(address: str, tmp_path: Path) -> None:
     Handler.cuts = 1
-    with pytest.raises(ValueError, match="goes on from there"):
+    with pytest.raises(ValueError, match="resumes there"):
         fetch(item(address), tmp_path, tries=1)
     assert not (tmp_path / "sub" / "file.bin").exists()
     assert fetch(item(address), tmp_path).read_bytes() == CONTENT

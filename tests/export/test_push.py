@@ -126,7 +126,7 @@ def test_what_goes_wrong_is_a_sentence(
     runs: Path, hub: dict[str, dict[str, bytes]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = next(runs.glob("mixed-seed0*"))
-    with pytest.raises(ValueError, match="neither a folder here nor a model of the hub"):
+    with pytest.raises(ValueError, match="not a local folder, and not found on the Hugging Face Hub"):
         vix.from_pretrained("me/nothing")
     monkeypatch.chdir(runs.parent)
     with pytest.raises(ValueError, match="has no model"):  # a misspelt folder is not looked for on the hub
@@ -139,4 +139,4 @@ def test_what_goes_wrong_is_a_sentence(
     assert hub == {}
     with pytest.raises(SystemExit):
         main(["predict", "me/nothing", "x.png"])
-    assert "neither a folder here" in capsys.readouterr().err
+    assert "not a local folder" in capsys.readouterr().err

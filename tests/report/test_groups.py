@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from tests.support.runs import recorded, write_run
 from tools.runs import RECORDS
 from vixformer.attention.layout import parse
 from vixformer.report.figures import all_figures
-from vixformer.report.figures.costs import _name
+from vixformer.report.figures.costs import KINDS, _over, _placed, _width
 from vixformer.report.sentences import answers, sentences
 from vixformer.results.groups import Placement, differing, layout_of, read_groups, twin
 from vixformer.results.runs import spread
@@ -55,23 +57,30 @@ def test_groups_and_figures_say_what_the_runs_say(runs: Path, tmp_path: Path) ->
 def _values(spec: Any) -> list[dict[str, Any]]:
     """All data in a chart's definition."""
     if isinstance(spec, dict):
-        found = spec["values"] if isinstance(spec.get("values"), list) else []
+        found = [row for row in spec.get("values", ()) if isinstance(row, dict)]
         return found + [row for value in spec.values() for row in _values(value)]
     return [row for item in spec for row in _values(item)] if isinstance(spec, list) else []
 
 
 def test_names_in_a_chart_do_not_lie_over_one_another() -> None:
-    said: list[tuple[str, float, float, bool]] = [
-        ("a-rather-long-name", 10.0, 50.0, True),
-        ("another-long-name", 10.4, 50.1, True),
-        ("far", 90.0, 70.0, True),
-        ("beaten", 95.0, 20.0, False),
+    said = [
+        ("a-rather-long-name", 10.0, 50.0, "front"),
+        ("another-long-name", 10.4, 50.1, "front"),
+        ("far", 90.0, 70.0, "exact"),
+        ("beaten", 89.0, 69.0, "other"),
     ]
-    rows: list[dict[str, Any]] = [
-        {"model": m, "cost": c, "top1": t, "low": t, "high": t, "least": c, "most": c, "front": f} for m, c, t, f in said
-    ]
-    _name(rows)
-    assert [row["named"] for row in rows] == ["none", "left", "right", "none"]  # "far" would leave the chart on its right
+    rows = [{"name": name, "cost": cost, "top1": top1, "kind": KINDS[kind]} for name, cost, top1, kind in said]
+    wide, high = (math.log(5), math.log(100)), (40.0, 80.0)
+    placed = _placed(rows, wide, high, 420, 250, 10)
+    boxes = []
+    for row in placed:
+        x, long = 420 * (math.log(row["lx"]) - wide[0]) / (wide[1] - wide[0]), _width(row["name"], 10)
+        left = x - {"left": 0, "center": long / 2, "right": long}[row["align"]]
+        y = 250 * (high[1] - row["ly"]) / (high[1] - high[0])
+        boxes.append((left, y - 5, left + long, y + 5))
+    assert all(left >= 0 and right <= 420 for left, _, right, _ in boxes)
+    assert not any(_over(a, b) for a, b in combinations(boxes, 2))
+    assert _placed(rows, wide, high, 40, 20, 10)[0]["lx"] is None  # no room, so no name
 
 
 def test_runs_are_found_however_deep_and_named_by_their_folders(tmp_path: Path) -> None:

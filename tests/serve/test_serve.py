@@ -69,7 +69,10 @@ def test_the_live_page_has_verdicts(served: Served) -> None:
     assert line.startswith("Open: whether relu differs from exact: ")  # one seed decides nothing
     at = [column["name"] for column in report["columns"]].index("verdict")
     assert sorted(row["cells"][at]["show"] for row in report["rows"]) == ["", "open"]
-    assert any("Verdicts are against a margin of 2 points" in note for note in report["notes"])
+    assert all("Verdicts are against a margin of 2 points" in told for told in report["explained"].values())
+    (conclusion,) = report["conclusions"]
+    assert conclusion["verdict"] == "open"
+    assert "one seed" in conclusion["facts"]["Verdict"]
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +239,10 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     rows = window.locator("#table tbody tr")
     rows.first.wait_for()
     assert rows.count() == 2
-    window.locator(".chart svg").nth(2).wait_for()
+    window.locator("#pareto .chart svg").wait_for()
+    for summary in window.locator("summary").all():
+        summary.click()
+    window.locator("#chart-confusion svg").wait_for()
     assert window.locator("figure .error").count() == 0
     window.locator(".chart svg .mark-rect path").nth(60).hover(position={"x": 4, "y": 4})  # beside its number
     tip = window.locator("#vg-tooltip-element.visible")
@@ -246,6 +252,10 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     if shot := os.environ.get("VIX_SHOT"):
         window.screenshot(path=shot, full_page=True)
 
+    boxes = window.locator("#models input")
+    assert [box.is_checked() for box in boxes.all()] == [True, False]  # the best one
+    assert window.locator("#draw-help").inner_text().startswith("Or draw one of: T-shirt/top, Trouser")
+    boxes.nth(1).check()
     (tmp_path / "clothes.png").write_bytes(data)
     window.set_input_files("#file", tmp_path / "clothes.png")
     window.locator("#answers .card").nth(1).wait_for()
@@ -272,20 +282,29 @@ def test_the_page_moves_while_a_run_goes_on_and_tries_models(
     window.locator("#answers .card").first.wait_for()
 
     window.locator("#filter").press_sequentially("e")
-    train(tiny(attention="hedgehog", epochs=1), served.folder / "third-seed0-0123456789ab")
+    train(tiny(attention="hedgehog", epochs=2, fraction=0.1), served.folder / "third-seed0-0123456789ab")
     try:
         rows.nth(2).wait_for(timeout=30_000)
         assert window.evaluate("document.activeElement.id") == "filter"  # whoever types goes on typing
         assert window.locator("#filter").input_value() == "e"
         assert window.locator("#answers .card").count() > 0
-        window.locator("#section-where-models-look img").first.wait_for(timeout=30_000)  # drawn beside, and shown when done
+        maps = window.locator("#section-where-models-look")  # drawn beside, and shown when done; it may be open from before
+        maps.evaluate("details => { details.open = true; }", timeout=30_000)
+        window.locator("#section-where-models-look img").first.wait_for()
         assert said == []
     finally:
         shutil.rmtree(served.folder / "third-seed0-0123456789ab")
     docs = browser.new_page()
     docs.goto(f"{served.url}/docs")
     docs.get_by_role("heading", name="POST /api/predict").wait_for()
-    assert docs.locator("pre").first.evaluate("element => getComputedStyle(element).borderRadius") == "8px"
+    call = docs.locator("section", has=docs.get_by_role("heading", name="POST /api/predict"))
+    call.locator("[type=file]").set_input_files(tmp_path / "clothes.png")
+    call.get_by_role("button", name="Send").click()
+    reply = call.locator("pre").first
+    docs.wait_for_function("text => document.body.innerText.includes(text)", arg="200 OK")
+    assert f'"label": "{label}"' in reply.inner_text()
+    docs.get_by_role("button", name="Send").first.click()
+    docs.wait_for_function("text => document.body.innerText.includes(text)", arg="GET /api/version\n200 OK")
 
 
 def test_bad_flags_are_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -340,3 +359,41 @@ def test_an_empty_folder_has_a_page_too(tmp_path: Path) -> None:
     assert client.get("/api/report").json()["rows"] == []
     assert client.get("/api/models").json() == []
     assert client.get("/").text.startswith("<!doctype html>")
+
+
+def test_answers_come_into_view_on_a_phone(served: Served, sneaker: tuple[bytes, str], browser: Any, tmp_path: Path) -> None:
+    (tmp_path / "clothes.png").write_bytes(sneaker[0])
+    window = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True, reduced_motion="reduce").new_page()
+    window.goto(served.url)
+    window.locator("#models input").first.wait_for()
+    window.set_input_files("#file", tmp_path / "clothes.png")
+    card = window.locator("#answers .card").first
+    card.wait_for()
+    window.wait_for_function("document.querySelector('#answers').getBoundingClientRect().top < innerHeight - 300")
+    assert window.locator("#try-state").inner_text().startswith(f"{served.models[0]}: {sneaker[1]}, ")
+    assert window.evaluate("document.documentElement.scrollWidth") <= 390
+    graphics = window.locator(".chart [role=graphics-document]").first
+    assert graphics.get_attribute("aria-label").startswith("Accuracy against")
+    assert not window.locator(".chart").evaluate_all("charts => charts.filter((chart) => !chart.getAttribute('aria-label')).length")
+    window.close()
+
+
+def test_drawing_is_offered_for_small_gray_pictures_alone(served: Served, browser: Any) -> None:
+    window = browser.new_page()
+    window.goto(served.url)
+    window.locator("#models input").first.wait_for()
+    assert window.locator("#drawing").is_visible()
+    window.route("**/api/models", lambda route: route.fulfill(json=[{**m, "channels": 3} for m in get(f"{served.url}/api/models").json()]))
+    window.reload()
+    window.locator("#models input").first.wait_for()
+    assert not window.locator("#drawing").is_visible()
+    assert not window.locator("#invert-label").is_visible()
+    window.close()
+
+
+def test_answers_are_compressed(served: Served) -> None:
+    for where in ("/", "/api/report"):
+        reply = get(f"{served.url}{where}", headers={"Accept-Encoding": "gzip"})
+        assert reply.headers["content-encoding"] == "gzip"
+        assert int(reply.headers["content-length"]) < 0.8 * len(reply.content)
+        assert "content-encoding" not in get(f"{served.url}{where}", headers={"Accept-Encoding": "identity"}).headers

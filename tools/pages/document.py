@@ -14,7 +14,6 @@ from tools.runs import Kept
 from vixformer import list_recipes
 from vixformer.documents.claims import Column as Printed
 from vixformer.documents.claims import Document, Exhibit, is_cost
-from vixformer.report.figures.learning import CLICK
 from vixformer.results.cells import in_markdown
 from vixformer.results.evidence import Judged
 from vixformer.results.runs import spread
@@ -234,7 +233,7 @@ def _looks(document: Document) -> list[str]:
 
 def _drawn(drawing: Drawing) -> list[str]:
     about, there = drawing.exhibits[0].about, {name: (FOLDER / name).exists() for name in drawing.pictures}
-    says = list(dict.fromkeys(figure.says.removesuffix(CLICK) for figure in drawing.charts.values() if figure.name != "times"))
+    says = list(dict.fromkeys(figure.says for figure in drawing.charts.values() if figure.name != "times"))
     if any(figure.name == "times" for figure in drawing.charts.values()):
         says.append("Means of calls timed in turn; the band is one standard deviation of the calls.")
     says += [f"Drawn from {', '.join(drawing.partial)}; the others were not run with this budget."] if drawing.partial else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from altair.utils.schemapi import debug_mode
 
 from tools.pages.blocks import Block, blocks
 from tools.pages.tables import MEMORY, RUNS, TIMES
@@ -23,8 +21,9 @@ from vixformer import load_recipe
 from vixformer.config import recipe_from_dict
 from vixformer.documents.claims import Document, Exhibit
 from vixformer.documents.reproduce import epoch_images
-from vixformer.report.figures.figure import FIGURES, Figure, complete, file_name
+from vixformer.report.figures.figure import FIGURES, Figure, file_name
 from vixformer.report.figures.measured import histogram, memory_bars
+from vixformer.report.figures.style import complete, svg
 from vixformer.report.pictures import attention, pictures_of_data
 from vixformer.results.groups import Group, counted, find_runs
 from vixformer.results.runs import Run
@@ -111,8 +110,7 @@ def charts_of(draw: str, names: Sequence[str]) -> Iterator[tuple[str, Figure]]:
     groups = timed_groups(names) if draw == "times" else run_groups(names)
     for make, split in FIGURES:
         if groups and make.__name__.replace("_", "-").startswith(draw):
-            with debug_mode(False):
-                made = {label: one for label, some in split(groups).items() if (one := make(some)) is not None}
+            made = {label: one for label, some in split(groups).items() if (one := make(some)) is not None}
             yield from ((f"-{file_name(label)}" if len(made) > 1 else "", figure) for label, figure in made.items())
 
 
@@ -252,14 +250,12 @@ def is_drawn(name: str, figure: Figure) -> bool:
 
 def _mark(figure: Figure) -> str:
     """At the end of a file: what it was drawn from, so that it is drawn again only if that has changed."""
-    spec = {key: value for key, value in complete(figure).to_dict(validate=False).items() if key not in ("$schema", "usermeta")}
+    spec = complete(figure)
     return f"<!-- {hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]} -->\n"
 
 
 def _svg(figure: Figure) -> bytes:
-    drawn = io.StringIO()
-    complete(figure).save(drawn, format="svg")
-    return (drawn.getvalue() + _mark(figure)).encode()
+    return (svg(complete(figure)) + _mark(figure)).encode()
 
 
 @cache
@@ -277,4 +273,4 @@ def _of_data(recipe_name: str) -> dict[str, Callable[[], bytes]] | None:
 
 def _picture(draw: str, recipe: str) -> bytes | None:
     found = _of_data(recipe)
-    return None if found is None else found[draw]()
+    return None if found is None or draw not in found else found[draw]()

@@ -196,7 +196,7 @@ class Backbone(nn.Module, Configured, family="model"):
 
     def check_images(self, x: Tensor) -> None:
         if not x.is_floating_point():
-            raise ValueError(f"images must be floating-point numbers, normalised as the model was trained, not {x.dtype}")
+            raise ValueError(f"images must be floating-point numbers, normalized as the model was trained, not {x.dtype}")
         if x.dim() != 4 or x.shape[1] != self.in_chans:
             raise ValueError(f"images must have the shape (batch, {self.in_chans}, height, width), not {tuple(x.shape)}")
 

@@ -82,7 +82,7 @@ def run(options: Options) -> None:
         say(f"{parent} is not finished: its best epoch so far is taken.")
     if not (parent / RECIPE).exists() and recipe.data.mean is None and "data.mean" not in options.changes:
         say(
-            f"{parent} does not say how its images are normalised: {recipe.data.name}'s own mean and deviation are taken; "
+            f"{parent} does not say how its images are normalized: {recipe.data.name}'s own mean and deviation are taken; "
             "--data.mean and --data.std give others."
         )
     new = changed(converted_recipe(recipe, parent, model, attention, steps, epochs), options.changes, "convert RUN")

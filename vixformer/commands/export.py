@@ -47,12 +47,12 @@ def run(options: Options) -> None:
     predictor = Predictor.load(name)
     out = options.out or (Path(name) if Path(name).exists() else Path(Path(name).name)) / "export"
     make_folder(out, "--out")
-    with Console(stderr=True).status("exporting"):
+    with Console(stderr=True).status("reading images") as status:
         images, where = _images(name, options.data)
         _check(predictor, images, where)
         problems: list[str] = []
         with watched() as timing:
-            found = exported(predictor, options.format, out, images, dynamic, options.batch, TESTED, problems.append)
+            found = exported(predictor, options.format, out, images, dynamic, options.batch, TESTED, problems.append, status.update)
     if not found:
         raise ValueError("; ".join(problems))
     rows = [
@@ -70,8 +70,8 @@ def run(options: Options) -> None:
     say(timing.told())
     whole = {e.form: e.top1 for e in found}
     if (small := whole.get("int8")) is not None and (before := whole["eager"]) is not None and before - small > MOST_LOST:
-        say(f"Eight bits cost {before - small:.2f} points here: look whether that is worth it.")
-    say(f"Classes, size and normalisation are in {out / 'preprocessing.json'}; normalisation is inside the model.")
+        say(f"8-bit weights cost {before - small:.2f} points of accuracy here: check whether that is worth it.")
+    say(f"Classes, size and normalization are in {out / 'preprocessing.json'}; the exported model normalizes its input.")
     problems += [f"{e.path} differs from torch by {e.difference:.1e}: do not use it" for e in found if e.form != "int8" and not e.agrees]
     if problems:
         raise ValueError("; ".join(problems))

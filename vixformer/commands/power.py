@@ -9,7 +9,7 @@ from vixformer.options import words
 from vixformer.registry import pick
 from vixformer.results.evidence import MARGIN, methods
 from vixformer.tables import Shown, say, table
-from vixformer.terminal import count
+from vixformer.terminal import count, rounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,16 +46,16 @@ def run(options: Options) -> None:
         f"seeds to rule out {options.margin:g}", "minutes to rule out",
     )  # fmt: skip
     rows = [
-        (n.one, n.other, str(n.found), f"{n.sd:.2f}", str(n.found.count), count(n.show), f"{n.minutes(n.show):,.0f}",
-         count(n.rule_out), f"{n.minutes(n.rule_out):,.0f}")
+        (n.one, n.other, str(n.found), f"{n.sd:.2f}", str(n.found.count), count(n.show), rounded(n.minutes(n.show)),
+         count(n.rule_out), rounded(n.minutes(n.rule_out)))
         for n in made
     ]  # fmt: skip
     table(columns, rows, ("spread", "seeds", "difference"))
     say(methods([n.found for n in made]))
     say(
-        f"Seeds of each model so that a difference of {options.effect:g} points is shown with {POWER:.0%} probability, and so that one of "
-        f"{options.margin:g} points is ruled out where there is none; minutes are of the seeds that are missing, one training at a time. "
-        "Spread is the standard deviation of paired differences, or of the runs of one model where nothing pairs them."
+        f"Seeds to show: of each model, so that a difference of {options.effect:g} points is shown with {POWER:.0%} probability. Seeds to "
+        f"rule out: so that a difference of {options.margin:g} points is ruled out if there is none. Minutes: for the missing seeds, one "
+        "run at a time. Spread is the standard deviation of paired differences, or of the runs of one model where nothing pairs them."
     )
     least = min(n.found.count for n in made)
     low, high = uncertainty(least)

@@ -15,6 +15,7 @@ from pydantic import PositiveInt
 from vixformer.commands.flags import ModelFolder, make_folder
 from vixformer.options import Folder, Means, words
 from vixformer.tables import Columns, say, table
+from vixformer.terminal import Steps
 
 BATCH = 64
 SHEET_SIDE = 96
@@ -54,27 +55,30 @@ def run(options: Options) -> None:
     drawn: set[str] = set()
     broken, began, seen = 0, time.perf_counter(), 0
     rows: list[tuple[str, ...]] = []
-    for start in range(0, len(files), BATCH):
-        pictures = []
-        for name, source in files[start : start + BATCH]:
-            try:
-                picture = _open(name, source, predictor.preprocessing.channels)
-                pictures.append((name, ImageOps.invert(picture) if options.invert else picture))
-            except (ValueError, OSError) as error:
-                if len(files) == 1:
-                    raise
-                broken += 1
-                print(f"vix: {error}", file=sys.stderr)
-        if not pictures:
-            continue
-        seen += len(pictures)
-        for (name, picture), guesses in zip(pictures, predictor([picture for _, picture in pictures], options.top), strict=True):
-            if options.json:
-                print(json.dumps({"image": name, "top": [{"label": g.label, "probability": round(g.probability, 6)} for g in guesses]}))
-            else:
-                rows.append((name, *(f"{g.label} {g.probability:.1%}" for g in guesses)))
-            if options.attention_map is not None:
-                _draw(predictor, picture, options.attention_map / f"{_own_name(name, drawn)}-attention.png")
+    with Steps() as steps:
+        for start in range(0, len(files), BATCH):
+            if len(files) > BATCH:
+                steps("classifying", start, len(files))
+            pictures = []
+            for name, source in files[start : start + BATCH]:
+                try:
+                    picture = _open(name, source, predictor.preprocessing.channels)
+                    pictures.append((name, ImageOps.invert(picture) if options.invert else picture))
+                except (ValueError, OSError) as error:
+                    if len(files) == 1:
+                        raise
+                    broken += 1
+                    print(f"vix: {error}", file=sys.stderr)
+            if not pictures:
+                continue
+            seen += len(pictures)
+            for (name, picture), guesses in zip(pictures, predictor([picture for _, picture in pictures], options.top), strict=True):
+                if options.json:
+                    print(json.dumps({"image": name, "top": [{"label": g.label, "probability": round(g.probability, 6)} for g in guesses]}))
+                else:
+                    rows.append((name, *(f"{g.label} {g.probability:.1%}" for g in guesses)))
+                if options.attention_map is not None:
+                    _draw(predictor, picture, options.attention_map / f"{_own_name(name, drawn)}-attention.png")
     if rows:
         table(("image", *(f"{i + 1}." for i in range(len(rows[0]) - 1))), rows, [f"{i}." for i in range(len(rows[0]) - 1, 1, -1)])
     seconds = time.perf_counter() - began

@@ -34,7 +34,11 @@ class Options:
     maps: NonNegativeInt = 2
     """Number of images to draw attention maps on."""
     title: str = "vixformer report"
-    """Title of the page."""
+    """Title of the page. With none, figure files have no title."""
+    size: str = ""
+    """Size of the figure files: column or page of a two-column paper, or inches, such as 3.35x2.2."""
+    font: str = "sans-serif"
+    """Font of the figure files: one that is installed here, or a .ttf or .otf file."""
     margin: Points = MARGIN
     """Difference of top-1, in points, that matters to you: verdicts are against this margin."""
 
@@ -45,6 +49,10 @@ def run(options: Options) -> None:
         raise ValueError(f"--only {options.only} needs a folder to write to: add --figures DIR")
     if options.out.suffix not in (".html", ".htm"):
         raise ValueError(f"a report ends in .html, not {options.out.name}; for image files give --figures DIR")
+    from vixformer.report.figures.style import Look, font_of, size_of
+
+    look = Look(size_of(options.size), font_of(options.font), options.title != "none")
+    title = options.title if look.title else Options.title
     for folder in (options.out.parent, *([options.figures] if options.figures else [])):
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder} is a file, and pages and figures go to a folder")
@@ -64,7 +72,7 @@ def run(options: Options) -> None:
             benches_in(words),
             options.maps,
             command,
-            options.title,
+            title,
             status.update,
             options.only,
             margin=options.margin,
@@ -74,7 +82,7 @@ def run(options: Options) -> None:
         status.update("writing")
         if not options.only:
             write(found, options.out)
-        written = [_write(item, options.figures, formats) for item in (*found.figures, *found.pictures)] if options.figures else []
+        written = [_write(item, options.figures, formats, look) for item in (*found.figures, *found.pictures)] if options.figures else []
         for name in tables:
             write_text(options.out.with_suffix(f".{ENDINGS[name]}"), FORMS[name](found.groups, found.answers))
     if not options.only:
@@ -93,15 +101,14 @@ def benches_in(words: Sequence[str]) -> dict[str, Any]:
     return {Path(word).stem: read_bench(word) for word in words if word.endswith(".json")}
 
 
-def _write(item: Any, folder: Path, formats: Sequence[str]) -> list[str]:
+def _write(item: Any, folder: Path, formats: Sequence[str], look: Any) -> list[str]:
     """A picture is a PNG whatever is asked for."""
-    from vixformer.report.figures.figure import complete
-    from vixformer.results.charts import write_chart
+    from vixformer.report.figures.style import write_figure
     from vixformer.writing import write_bytes
 
     if hasattr(item, "png"):
         write_bytes(folder / f"{item.name}.png", item.png())
         return [f"{item.name}.png"]
     for form in formats:
-        write_chart(complete(item), folder / f"{item.name}.{form}", **({"scale_factor": 2} if form == "png" else {}))
+        write_figure(item, folder / f"{item.name}.{form}", look)
     return [f"{item.name}.{form}" for form in formats]

@@ -9,7 +9,7 @@ from typing import Any
 
 from vixformer.options import Folder, words
 from vixformer.tables import Shown, say, table
-from vixformer.terminal import count
+from vixformer.terminal import count, rounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,5 +60,4 @@ def _date(folder: Path) -> str:
 def _summarised(s: dict[str, Any]) -> tuple[str, ...]:
     inference = f"{s['inference_ms_mean']:.1f} ± {s['inference_ms_sd']:.1f}" if "inference_ms_mean" in s else ""
     memory = f"{s['peak_train_mb']:.0f}" if "peak_train_mb" in s else ""
-    seconds = s["train_seconds"]
-    return f"{s['test_top1']:.2f}", count(s["parameters"]), f"{seconds:.{1 if seconds < 10 else 0}f}", inference, memory
+    return f"{s['test_top1']:.2f}", count(s["parameters"]), rounded(s["train_seconds"]), inference, memory

@@ -73,7 +73,7 @@ def distill(
             relative = [_difference(new, *seen[i], maps) for i, new in zip(changed, modules, strict=True)]
             loss = torch.stack([output + maps * map_ for output, map_ in relative]).sum()
             if not torch.isfinite(loss):
-                raise ValueError(f"teaching went astray in step {step + 1} of {steps}, at the rate {lr:g}: use a smaller one")
+                raise ValueError(f"distillation diverged in step {step + 1} of {steps}, at the learning rate {lr:g}: use a smaller one")
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()

@@ -76,7 +76,7 @@ class Change:
 
 
 def convert(model: Backbone, attention: str, data: Tensor | None = None) -> tuple[Any, Change]:
-    """A new model with another attention, and what became of the weights. `data` is a batch of images, normalised as in training.
+    """A new model with another attention, and what became of the weights. `data` is a batch of images, normalized as in training.
 
     Projections, head width, norms and everything around the attention stay as they are. With data, what a mechanism learns for itself is
     fitted to the layer's own attention, and the report says how far off each layer is.
@@ -132,12 +132,12 @@ def swap(
     """
     if data is not None:
         if not isinstance(data, Tensor):
-            raise ValueError(f"data must be a tensor, a batch of images normalised as in training, not {type(data).__name__}")
+            raise ValueError(f"data must be a tensor, a batch of images normalized as in training, not {type(data).__name__}")
         model.check_images(data)
         if not len(data):
             raise ValueError("data has no images: give a batch, or leave it out")
         if not data.isfinite().all():
-            raise ValueError("data has values that are not finite: give images normalised as in training")
+            raise ValueError("data has values that are not finite: give images normalized as in training")
     changed = check(model, layers)
     like = next(model.parameters())
     new: Backbone = (type(model)(config_with(model, layers)) if into is None else into).to(like.device, like.dtype)
@@ -178,8 +178,8 @@ def _check(i: int, old: Mechanism, layer: Layer) -> None:
     mixes = [kind.name for kind in (type(old), layer.owner) if issubclass(kind, Mixer)]
     if mixes:
         raise ValueError(
-            f"layer {i} cannot go from {old.name} to {layer.owner.name}: {mixes[0]} has no q and k, and so nothing to carry over; write "
-            f"{old.name} for that layer and it stays, as the others can become any mechanism with q and k"
+            f"layer {i} cannot go from {old.name} to {layer.owner.name}: {mixes[0]} has no q and k, and so nothing to carry over. Write "
+            f"{old.name} for that layer to keep it; the others can become any mechanism with q and k"
         )
 
 

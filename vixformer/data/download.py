@@ -93,9 +93,9 @@ def _receive(item: Download, part: Path, progress: Progress | None, tries: int) 
             raise ValueError(f"cannot get {item.url}: the server answers {error.code} {error.reason}") from None
         except (OSError, HTTPException) as error:
             if attempt == tries - 1:
-                kept = "; what came is kept, and the same command goes on from there" if part.exists() else ""
+                kept = "; what came is kept, and the same command resumes there" if part.exists() else ""
                 raise ValueError(f"cannot get {item.url}: {getattr(error, 'reason', error)}{kept}") from None
-    raise ValueError(f"cannot get {item.url}: the connection was cut {tries} times; the same command goes on from there")
+    raise ValueError(f"cannot get {item.url}: the connection was cut {tries} times; the same command resumes there")
 
 
 def _remove_empty(folder: Path, root: Path) -> None:

@@ -147,7 +147,7 @@ MEMORY = (
 
 
 def table(number: int, about: str, data: str, *names: str) -> Exhibit:
-    return Exhibit("table", number, about, rows(*names, data=data), COLUMNS, base=rows(names[0], data=data)[0], draws=("bubbles",))
+    return Exhibit("table", number, about, rows(*names, data=data), COLUMNS, base=rows(names[0], data=data)[0], draws=("pareto-memory",))
 
 
 ALL = ("vit", "vip", "vil", "vin", "fnet", "mixer", "hybrid-vit", "hybrid-vip", "hybrid-vil", "hybrid-vin", "hybrid-fnet", "hybrid-mixer")
@@ -159,7 +159,7 @@ EXHIBITS = (
     table(4, "The same on Tiny ImageNet", TINY, *STAGES),
     table(5, "PiT with other attention on CIFAR-10", CIFAR, "pit", "pin", "pip", "hybrid-pit", "hybrid-pin", "hybrid-pip"),
     table(6, "Rotary positions on CIFAR-10", CIFAR, *(f"{hybrid}{row}-rope" for hybrid in ("", "hybrid-") for row in GAINS)),
-    Exhibit("figure", 4, "Accuracy against memory, by size", rows(*ALL), draws=("bubbles", "pareto")),
+    Exhibit("figure", 4, "Accuracy against memory, by size", rows(*ALL), draws=("pareto",)),
 )
 
 NAMES = (

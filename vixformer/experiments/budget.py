@@ -42,9 +42,9 @@ class Probe:
     test_images: int
 
     epochs: int
-    """At most; so many the recipe has."""
+    """Of the recipe; a cut takes no more."""
     taught_images: int = 0
-    """Before the first epoch, whatever the cut."""
+    """Images of distillation, before the first epoch, whatever the cut."""
 
     def seconds(self, epochs: int, fraction: float) -> float:
         an_epoch = self.train_images * self.train_image + self.val_images * self.evaluated_image

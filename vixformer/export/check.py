@@ -52,10 +52,12 @@ def export(
     batch: int,
     tested: int,
     problem: Callable[[str], None] | None = None,
+    watch: Callable[[str], None] = lambda _: None,
 ) -> list[Exported]:
     """First the model in torch, then every format, all timed in turn. Without images noise takes their place, and there is no accuracy.
 
-    `problem` is told of a format that this model cannot become; the others go on. Nothing is returned where there is no other.
+    `problem` is told of a format that this model cannot become; the others are written. Nothing is returned if there is no other. `watch`
+    is told what is done next.
     """
     prepare = predictor.preprocessing
     shipped = Shipped(predictor)
@@ -63,6 +65,7 @@ def export(
     example = pixels[:batch]
     runs: dict[str, Run] = {"eager": _eager(shipped)}
     for form in forms:
+        watch(f"exporting {form}")
         try:
             runs[form] = WRITERS[form](shipped, example, out / FILES[form], dynamic_batch, prepare)
         except Exception as error:  # exporters raise whatever their parts raise
@@ -74,12 +77,14 @@ def export(
     if len(runs) == 1:
         return []
     prepare.save(out)
+    watch("timing")
     times = interleaved({form: lambda run=run: run(example) for form, run in runs.items()}, seconds=1.0 * len(runs), least=10)
     chosen = None if images is None else images.take(fraction(images.labels, min(1.0, tested / len(images)), 0))
     right = torch.cat([runs["eager"](part) for part in pixels.split(batch) if len(part) == batch])
     sizes = {1, batch, len(right)} if dynamic_batch else {batch}
     found = []
     for form, run in runs.items():
+        watch(f"comparing {form} with torch")
         path = None if form == "eager" else out / FILES[form]
         size = sum(t.numel() * t.element_size() for t in shipped.state_dict().values()) if path is None else path.stat().st_size
         outputs = [torch.cat([run(part) for part in pixels[: len(right)].split(n) if len(part) == n]) for n in sizes]

@@ -16,7 +16,7 @@ from vixformer.attention.project.projection import Attention, mechanism_of
 
 MOST_TOKENS = 1100
 """A map has the square of this many numbers, for every head of every layer."""
-COLOURS = np.array([[0, 0, 4], [87, 16, 110], [188, 55, 84], [249, 142, 9], [252, 255, 164]], float)
+COLORS = np.array([[0, 0, 4], [87, 16, 110], [188, 55, 84], [249, 142, 9], [252, 255, 164]], float)
 """Dark to bright, even to the eye (matplotlib's inferno at five places)."""
 
 
@@ -91,15 +91,15 @@ def _rollout(maps: list[Tensor]) -> Tensor:
 
 
 def overlay(picture: Image.Image, weights: Tensor, side: int) -> Image.Image:
-    """A map in colours over the picture in grey. Each map is stretched from its least to its largest value."""
-    grey = np.asarray(picture.convert("L").resize((side, side), Image.Resampling.BILINEAR), float)[..., None]
+    """A map in colors over the picture in gray. Each map is stretched from its least to its largest value."""
+    gray = np.asarray(picture.convert("L").resize((side, side), Image.Resampling.BILINEAR), float)[..., None]
     values = weights.double()
     values = (values - values.min()) / (values.max() - values.min()).clamp(min=1e-12)
     heat = Image.fromarray((values.numpy() * 255).astype(np.uint8)).resize((side, side), Image.Resampling.BILINEAR)
     level = np.asarray(heat, float) / 255
-    steps = np.linspace(0, 1, len(COLOURS))
-    colour = np.stack([np.interp(level, steps, COLOURS[:, c]) for c in range(3)], -1)
-    return Image.fromarray((0.35 * grey + 0.65 * colour).clip(0, 255).astype(np.uint8))
+    steps = np.linspace(0, 1, len(COLORS))
+    color = np.stack([np.interp(level, steps, COLORS[:, c]) for c in range(3)], -1)
+    return Image.fromarray((0.35 * gray + 0.65 * color).clip(0, 255).astype(np.uint8))
 
 
 def sheet(picture: Image.Image, found: Looks, side: int = 64, gap: int = 2) -> Image.Image:

@@ -31,6 +31,8 @@ class Picture:
     title: str
     image: Image.Image
     says: str
+    data: str = ""
+    """The data set it is about."""
 
     def png(self) -> bytes:
         file = io.BytesIO()
@@ -83,6 +85,7 @@ def all_pictures(groups: Sequence[Group], maps: int = 2, problem: Callable[[str]
             continue  # the runs came without their data
         if parts.train.images.pixels.is_floating_point():
             continue  # noise
+        begun = len(found)
         found += pictures_of_data(data, parts, best.runs[0].recipe.model)
         trained = sorted((group for group in some if (group.runs[0].folder / BEST).exists()), key=_by_top1)
         able = ((group, model) for group in trained if (model := _model(group, problem)) is not None)
@@ -90,6 +93,7 @@ def all_pictures(groups: Sequence[Group], maps: int = 2, problem: Callable[[str]
             found += confused(data, parts, *best_model)
             sets = a_protocol(trained).values()  # those that have exact and efficient models first, then the largest
             found += attention(data, parts, max(sets, key=lambda s: (len({group.exact for group in s}), len(s))), problem, maps)
+        found[begun:] = [replace(picture, data=data) for picture in found[begun:]]
     return found
 
 
@@ -111,7 +115,9 @@ def _stored(images: Any, i: int) -> Tensor:
 
 def pictures_of_data(data: str, parts: Parts, model: Any) -> list[Picture]:
     """Those that need no trained model."""
-    return [examples(data, parts), steps(data, parts), augmentation(data, parts), patches(data, parts, model)]
+    changed = parts.train.augmentation
+    moved = [steps(data, parts), augmentation(data, parts)] if changed.crop or changed.flip or changed.rotate or changed.cutout else []
+    return [examples(data, parts), *moved, *patches(data, parts, model)]
 
 
 def examples(data: str, parts: Parts, most: int = 20, shown: int = 6) -> Picture:
@@ -146,12 +152,12 @@ def steps(data: str, parts: Parts) -> Picture:
         flipped = cropped.flip(-1) if whole.flip else cropped
         normal = (flipped - mean) / std
         shown = [("stored", image_of(stored))]
-        shown += [("cropped" if whole.crop else "turned", image_of(_bytes(cropped)))] if whole.crop or whole.rotate else []
+        shown += [("cropped" if whole.crop else "rotated", image_of(_bytes(cropped)))] if whole.crop or whole.rotate else []
         shown += [("mirrored", image_of(_bytes(flipped)))] if whole.flip else []
         low, high = normal.min(), normal.max()
         shown += [(f"{low:.1f} to {high:.1f}", image_of(_bytes((normal - low) / (high - low).clamp(min=1e-6))))]
         rows.append((parts.classes[int(loader.images.labels[i])], shown))
-    says = "Step by step; the last picture is what the model gets, its least number drawn black and its largest white."
+    says = "Step by step. The last picture is what the model gets, with its smallest number drawn black and its largest white."
     return Picture(f"steps-{data}", f"From the stored image to the model, {data}", side_by_side(rows, side=96), says)
 
 
@@ -177,28 +183,29 @@ def augmentation(data: str, parts: Parts) -> Picture:
     ways = [
         *([f"shifted by up to {a.crop} pixels"] if a.crop else []),
         *(["mirrored"] if a.flip else []),
-        *([f"turned by up to {a.rotate:g} degrees"] if a.rotate else []),
+        *([f"rotated by up to {a.rotate:g} degrees"] if a.rotate else []),
         *([f"with a black square of {a.cutout} pixels"] if a.cutout else []),
     ]
-    says = "Left as it is stored, then as training sees it: " + (", ".join(ways) if ways else "nothing is changed") + "."
+    says = f"On the left as it is stored, then as training sees it: {', '.join(ways)}."
     return Picture(f"augmentation-{data}", f"Augmentation, {data}", tiles(rows), says)
 
 
-def patches(data: str, parts: Parts, model: Any) -> Picture:
-    size, grid = getattr(model, "patch_size", None), None
-    sample = image_of(_stored(parts.train.images, 0))
+def patches(data: str, parts: Parts, model: Any) -> list[Picture]:
+    """None where the model cuts no patches."""
+    size = getattr(model, "patch_size", None)
+    if size is None:
+        return []
+    down, across = size if isinstance(size, tuple) else (size, size)
     height, width = parts.train.size
-    shown = sample.resize((width * 8, height * 8) if max(height, width) <= 40 else (width * 4, height * 4), Image.Resampling.NEAREST)
-    if size is not None:
-        size = size if isinstance(size, tuple) else (size, size)
-        draw, scale = ImageDraw.Draw(shown), shown.width // width
-        for x in range(0, width, size[1]):
-            draw.line([(x * scale, 0), (x * scale, shown.height)], fill="#e33", width=1)
-        for y in range(0, height, size[0]):
-            draw.line([(0, y * scale), (shown.width, y * scale)], fill="#e33", width=1)
-        grid = (height // size[0], width // size[1])
-    says = "The first training image" + (f", cut into {grid[0]} x {grid[1]} patches of {size[0]} x {size[1]}." if grid and size else ".")
-    return Picture(f"patches-{data}", f"Patches, {data}", shown, says)
+    scale = 8 if max(height, width) <= 40 else 4
+    shown = image_of(_stored(parts.train.images, 0)).resize((width * scale, height * scale), Image.Resampling.NEAREST)
+    draw = ImageDraw.Draw(shown)
+    for x in range(0, width, across):
+        draw.line([(x * scale, 0), (x * scale, shown.height)], fill="#e33", width=1)
+    for y in range(0, height, down):
+        draw.line([(0, y * scale), (shown.width, y * scale)], fill="#e33", width=1)
+    says = f"The first training image, cut into {height // down} x {width // across} patches of {down} x {across} pixels."
+    return [Picture(f"patches-{data}", f"Patches, {data}", shown, says)]
 
 
 def confused(data: str, parts: Parts, group: Group, model: Any, pairs: int = 4, shown: int = 8) -> list[Picture]:
@@ -217,10 +224,10 @@ def confused(data: str, parts: Parts, group: Group, model: Any, pairs: int = 4, 
         hits = torch.nonzero(guesses == int(taken)).flatten()[:shown]
         if len(hits):
             rows.append([image_of(_stored(some, int(i))) for i in hits])
-            words.append(f"{parts.classes[true]} taken for {parts.classes[taken]} ({wrong[true, taken]} of {matrix[true].sum()})")
+            words.append(f"{parts.classes[true]} predicted as {parts.classes[taken]} ({wrong[true, taken]} of {matrix[true].sum()})")
     if not rows:
         return []
-    return [Picture(f"confused-{data}", f"What is confused, {data}", tiles(rows), f"{group.name}, from the top: {'; '.join(words)}.")]
+    return [Picture(f"confused-{data}", f"Most common mistakes, {data}", tiles(rows), f"{group.name}, from the top: {'; '.join(words)}.")]
 
 
 def _plain(parts: Parts, images: Any) -> Any:
@@ -253,10 +260,10 @@ def attention(
             drawn = [(what, overlay(picture, m, 112)) for what, m in summed.items() if m is not None]
             guess = parts.classes[int(predict(model, image[None])[0])]
             rows.append((f"{group.name}: {guess}", [("image", picture), *drawn]))
-            says = f"A row a layer ({', '.join(seen.names)}), first the mean over heads, then head by head."
+            says = f"One row per layer ({', '.join(seen.names)}): the mean over heads, then each head."
             title = f"{group.name}, {data} image {i + 1} ({label})"
             found.append(Picture(f"heads-{data}-{i}-{file_name(group.name)}", title, sheet(picture, seen), says))
-        says = "Bright is looked at; each map is stretched to its own range. Rollout multiplies the maps of all layers."
+        says = "Bright places get the most attention; each map is stretched to its own range. Rollout multiplies the maps of all layers."
         title = f"Where models look: {data} image {i + 1} ({label})"
         found.insert(len(found) - len(models), Picture(f"attention-{data}-{i}", title, side_by_side(rows), says))
     return found

@@ -28,7 +28,8 @@ class Question:
     found: Effect
     model: str | None = None
     """The name of the group whose difference to exact attention this is."""
-    costs: str = ""
+    costs: tuple[str, ...] = ()
+    """What it takes of the exact model's time and memory."""
     of: str = ""
     """What the models have in common, where there are several such sets."""
 
@@ -43,7 +44,8 @@ class Answer:
         asked = self.question
         told = sentence(asked.one, asked.other, asked.found, self.judged, self.margin)
         verdict, _, rest = told.partition(":")
-        return f"{verdict}{f' ({asked.of})' if asked.of else ''}:{rest}{asked.costs}."
+        costs = f"; it takes {', '.join(asked.costs)}" if asked.costs else ""
+        return f"{verdict}{f' ({asked.of})' if asked.of else ''}:{rest}{costs}."
 
 
 def answers(groups: Sequence[Group], margin: float = MARGIN) -> dict[str, list[Answer]]:
@@ -66,7 +68,7 @@ def sentences(found: dict[str, list[Answer]]) -> dict[str, list[str]]:
         beside = [answer for answer in some if answer.question.model is not None]
         lines = [str(answer) for answer in some if answer not in beside[MOST_PAIRS:]]
         rest = len(beside) - MOST_PAIRS
-        told[protocol] = [*lines, *([f"{rest} more stand beside exact attention in the table."] if rest > 0 else [])]
+        told[protocol] = [*lines, *([f"The table compares {rest} more with exact attention."] if rest > 0 else [])]
     return told
 
 
@@ -138,13 +140,13 @@ def _against_exact(groups: list[Group]) -> list[Question]:
     return [replace(question, model=a.name, costs=_costs(a, b)) for a, b in pairs for question in compared([a], [b], a.name, _beside(a, b))]
 
 
-def _costs(group: Group, exact: Group) -> str:
-    """What it takes of the exact model's time and memory; of time only what is clear."""
+def _costs(group: Group, exact: Group) -> tuple[str, ...]:
+    """Of time only what is clear."""
     times = {"training": training_ratio(group, exact), "inference": inference_ratio(group, exact)}
     told = [f"{ratio} of its {what} time" for what, ratio in times.items() if ratio is not None and ratio.verdict != "undecided"]
     mine, theirs = (g.spread("peak_train_mb") for g in (group, exact))
     told += [f"{mine.mean / theirs.mean:.2f} of its memory"] if mine and theirs and theirs.mean else []
-    return f"; it takes {', '.join(told)}" if told else ""
+    return tuple(told)
 
 
 def _converted(groups: list[Group], everyone: Sequence[Group]) -> list[Question]:

@@ -1,9 +1,10 @@
-"""The table of a report: a row a group of runs, costs beside those of exact attention under the same protocol."""
+"""The table of a report: one row per group of runs, costs beside those of exact attention under the same protocol."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,8 @@ class Column:
     """Its standard deviation over seeds, where there are several."""
     interval: Callable[[Group], Ratio | Effect | None] | None = None
     """Of a ratio or a difference."""
+    main: bool = True
+    """Whether the page shows it at once, and a paper's table has it."""
 
     def cell(self, group: Group) -> str:
         value = self.value(group)
@@ -39,6 +42,27 @@ class Column:
             return str(interval)
         sd = self.spread(group) if self.spread is not None else None
         return self.show(value) + ("" if sd is None else f" ± {self.show(sd)}")
+
+    def brief(self, group: Group) -> str:
+        """For a paper: as many digits as the spread leaves a meaning."""
+        value = self.value(group)
+        if value is None or isinstance(value, str):
+            return value or ""
+        usual = len(self.show(0.0).partition(".")[2])
+        found = self.interval(group) if self.interval is not None else None
+        sd = found.half if isinstance(found, Effect) else self.spread(group) if self.spread is not None else None
+        if not sd:
+            return self.show(value)
+        sign, n = "+" if found is not None else "", min(usual, max(1, digits(sd)))
+        return f"{value:{sign},.{n}f} ± {sd:,.{n}f}"
+
+
+def digits(error: float) -> int:
+    """After the point: two significant ones of an error that begins with 1, one of others, and two at most."""
+    if error <= 0:
+        return 2
+    power = math.floor(math.log10(error))
+    return min(2, max(0, -power + (error / 10**power < 2)))
 
 
 def _mean(key: str) -> Callable[[Group], float | None]:
@@ -52,6 +76,12 @@ def _sd(key: str) -> Callable[[Group], float | None]:
 def _last_train(group: Group) -> float | None:
     found = [top1 for history in group.histories() if history and (top1 := history[-1].get("train_top1")) is not None]
     return sum(found) / len(found) if found else None
+
+
+def _top5(group: Group) -> float | None:
+    """Of five classes or fewer, all images are right."""
+    few = len(group.first.get("confusion") or range(6)) < 6
+    return None if few else _mean("test_top5")(group)
 
 
 def _fixed(digits: int) -> Callable[[float], str]:
@@ -94,15 +124,26 @@ def columns(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | N
     training, inference, together = beside_exact(training_ratio), beside_exact(inference_ratio), timed_together(groups)
     every = [
         Column("model", "recipe", lambda g: g.name),
-        Column("data", "data set", lambda g: g.data),
+        Column("data", "data set", lambda g: g.data, main=len({g.data for g in groups}) > 1),
         Column("attention", "layout", lambda g: g.attention),
-        Column("runs", "seeds, and folds where there are any", lambda g: len(g.runs)),
+        Column("runs", "one per seed and fold", lambda g: len(g.runs)),
         Column("top-1 %", "of the test images, at the epoch that validation chose", _mean("test_top1"), _fixed(2), _sd("test_top1")),
-        Column("best test %", "the largest of all epochs (train.track_test)", _mean("test_max_top1"), _fixed(2), _sd("test_max_top1")),
-        Column("last test %", "of the last epoch (train.track_test)", _mean("test_last_top1"), _fixed(2), _sd("test_last_top1")),
-        Column("train %", "training top-1 of the last epoch", _last_train, _fixed(2)),
-        Column("epochs", "trained, fewer than planned where patience ended", _mean("epochs"), _fixed(0), _sd("epochs")),
-        Column("top-5 %", "of the test images", _mean("test_top5"), _fixed(2), _sd("test_top5")),
+        Column(
+            "best test %",
+            "the largest of all epochs (train.track_test)",
+            _mean("test_max_top1"),
+            _fixed(2),
+            _sd("test_max_top1"),
+            main=False,
+        ),
+        Column(
+            "last test %", "of the last epoch (train.track_test)", _mean("test_last_top1"), _fixed(2), _sd("test_last_top1"), main=False
+        ),
+        Column("train %", "training top-1 of the last epoch", _last_train, _fixed(2), main=False),
+        Column(
+            "epochs", "trained; fewer than planned if early stopping ended the run", _mean("epochs"), _fixed(0), _sd("epochs"), main=False
+        ),
+        Column("top-5 %", "of the test images", _top5, _fixed(2), lambda g: None if _top5(g) is None else _sd("test_top5")(g), main=False),
         Column(
             "difference",
             "of top-1 to exact attention, in points, with its 95 % interval",
@@ -112,20 +153,21 @@ def columns(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | N
         ),
         Column("verdict", "on that difference: shown, ruled out or open", verdict),
         Column("parameters", "all of them", lambda g: g.first["parameters"], _fixed(0)),
-        Column("train s", "all epochs and teaching, without evaluation", _mean("train_seconds"), _fixed(0), _sd("train_seconds")),
+        Column("train s", "all epochs and distillation, without evaluation", _mean("train_seconds"), _fixed(0), _sd("train_seconds")),
         Column("inference ms", "64 images, the minimum of all calls, all models in turn", lambda g: together[g.name], _fixed(1))
         if together
-        else Column("inference ms", "a batch, least of the calls of a run", _mean("inference_ms_min"), _fixed(1), _sd("inference_ms_min")),
+        else Column("inference ms", "of a batch, the fastest call of a run", _mean("inference_ms_min"), _fixed(1), _sd("inference_ms_min")),
         Column("memory MiB", "peak of a training step", _mean("peak_train_mb"), _fixed(0), _sd("peak_train_mb")),
-        Column("x train", f"train s, {TO_EXACT} over epochs", middle(training, "train_seconds"), _fixed(2), interval=training),
+        Column("x train", f"train s, {TO_EXACT} over epochs", middle(training, "train_seconds"), _fixed(2), interval=training, main=False),
         Column(
             "x inference",
             f"inference, {TO_EXACT}, over pairs of calls if vix compare timed both in turn",
             middle(inference, "inference_ms_min"),
             _fixed(2),
             interval=inference,
+            main=False,
         ),
-        Column("x memory", "memory, to exact attention", relative("peak_train_mb"), _fixed(2)),
+        Column("x memory", "memory relative to exact attention", relative("peak_train_mb"), _fixed(2), main=False),
     ]
     return [column for column in every if any(column.value(group) is not None for group in groups)]
 
@@ -162,11 +204,17 @@ def as_markdown(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def _in_math(number: str) -> str:
+    """With a minus that is no hyphen."""
+    told = number.replace("±", r"\pm").replace(",", "{,}")
+    return f"${told}$" if number else ""
+
+
 def as_latex(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | None = None) -> str:
-    """For the package booktabs."""
-    found = columns(groups, answers)
+    """For the package booktabs: the main columns, with the digits that their spread leaves."""
+    found = [column for column in columns(groups, answers) if column.main]
     form = "".join("l" if c.name in TEXT else "r" for c in found)
-    rows = [[in_latex(c.cell(group)) for c in found] for group in groups]
+    rows = [[in_latex(c.brief(group)) if c.name in TEXT else _in_math(c.brief(group)) for c in found] for group in groups]
     body = "".join(f"{' & '.join(row)} \\\\\n" for row in rows)
     heads = " & ".join(in_latex(c.name) for c in found)
     return f"\\begin{{tabular}}{{{form}}}\n\\toprule\n{heads} \\\\\n\\midrule\n{body}\\bottomrule\n\\end{{tabular}}\n"

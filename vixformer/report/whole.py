@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import statistics
 from collections.abc import Sequence
@@ -14,7 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from vixformer.measure.machine import in_words
+from vixformer.report.conclusions import conclusions
 from vixformer.report.figures import Figure
+from vixformer.report.figures.costs import PLACE
+from vixformer.report.figures.figure import a_protocol
+from vixformer.report.figures.learning import MOST_MATRICES
+from vixformer.report.figures.style import config, engine
 from vixformer.report.pictures import Picture
 from vixformer.report.sentences import Answer, answers, sentences
 from vixformer.report.table import TEXT, columns
@@ -25,17 +29,20 @@ from vixformer.version import __version__
 
 SECTIONS = {
     "Now training": ("running",),
-    "Overview": ("pareto", "bubbles"),
-    "Layouts": ("layouts", "best-layouts", "kernels", "features", "times"),
-    "Learning": ("curves", "learned"),
-    "Speed": ("bench", "memory"),
+    "": ("pareto-inference", "pareto-training", "pareto-memory", "pareto-parameters", "pareto"),
+    "Layouts and kernels": ("layouts", "best-layouts", "kernels", "features"),
+    "Learning curves": ("curves", "learned"),
+    "Speed and memory": ("times", "bench", "memory"),
     "Conversion": ("conversion",),
     "Classes": ("classes", "confusion", "confused"),
     "Where models look": ("attention", "heads"),
     "Data": ("channels", "examples", "steps", "augmentation", "patches"),
 }
-WIDE = ("curves", "learned", "running", "features", "times")
-MOST_REPORTS = 12
+"""Folded on the page, but for those without a name."""
+AXES = {"inference": "Inference time", "training": "Training time", "memory": "Memory", "parameters": "Parameters"}
+"""Of the chart of accuracies against costs: the page shows one at a time."""
+PARETO_SIZES = {250: 300, 420: 320, 620: 360, 840: 380, 1050: 400}
+"""Inner widths and heights: the page takes the widest that has room."""
 
 
 @dataclass(frozen=True)
@@ -62,37 +69,54 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         found = columns(self.groups, self.answers) if self.groups else []
-        rows = [{"exact": group.exact, "cells": [{"show": c.cell(group), "value": c.value(group)} for c in found]} for group in self.groups]
+        rows = [
+            {"exact": g.exact, "protocol": g.protocol, "cells": [{"show": c.cell(g), "value": c.value(g)} for c in found]}
+            for g in self.groups
+        ]  # fmt: skip
         return {
             "title": self.title,
             "lead": self._lead(),
-            "caption": "Shaded rows have exact attention in every layer. Click a heading to sort.",
+            "conclusions": [c.to_dict(self.margin) for c in conclusions(self.groups, self.answers, self.margin)],
+            "data": {group.protocol: group.data for group in self.groups},
             "tableCommand": f"{self.command} --tables csv",
-            "columns": [{"name": c.name, "about": c.about, "text": c.name in TEXT} for c in found],
+            "figureCommand": f"{self.command} --figures figures",
+            "columns": [{"name": c.name, "about": c.about, "text": c.name in TEXT, "main": c.main} for c in found],
             "rows": rows,
+            "warnings": self._warnings(),
             "notes": self._notes() if self.groups else [],
+            "explained": {
+                protocol: explained(self.margin, [answer.question.found for answer in some]) for protocol, some in self.answers.items()
+            },
             "sentences": sentences(self.answers),
-            "sections": [name for name in SECTIONS if name != "Overview"],
-            "figures": [
-                {**self._told(f), "spec": {key: value for key, value in f.chart.to_dict(validate=False).items() if key != "config"}}
-                for f in self.figures
-            ],
+            "sections": [name for name in SECTIONS if name],
+            "config": config("system-ui, sans-serif", 12),
+            "figures": [self._figure(figure) for figure in self.figures],
             "pictures": [{**self._told(p), "uri": p.uri()} for p in self.pictures],
             "reports": self._reports(),
             "empty": "There is no finished run here.",
             "foot": f"Made by vixformer {__version__} on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC with: {self.command}",
             **self.extra,
+        }  # fmt: skip
+
+    def _figure(self, figure: Figure) -> dict[str, Any]:
+        title = figure.title.removesuffix(f", {figure.protocol}")
+        told: dict[str, Any] = {
+            **self._told(figure),
+            "title": title,
+            "protocol": figure.protocol,
+            "letters": figure.letters,
+            "spec": figure.spec,
         }
+        if figure.place is not None:
+            told["axis"] = AXES[figure.name.split("-")[1]]
+            told["places"] = [
+                {"width": width, "height": height, "rows": [[row[key] for key in PLACE] for row in figure.place(width, height, 11)]}
+                for width, height in PARETO_SIZES.items()
+            ]
+        return told
 
     def _told(self, item: Figure | Picture) -> dict[str, Any]:
-        return {
-            "name": item.name,
-            "title": item.title,
-            "says": item.says,
-            "section": section_of(item.name),
-            "wide": item.name.startswith(WIDE),
-            "command": f"{self.command} --only {item.name} --figures .",
-        }
+        return {"name": item.name, "title": item.title, "says": item.says, "section": section_of(item.name), "data": item.data}
 
     def _lead(self) -> str:
         runs = sum(len(group.runs) for group in self.groups)
@@ -101,38 +125,35 @@ class Report:
         return f"{counted(len(self.groups), 'model')}, {counted(runs, 'finished run')}{f' on {data}' if data else ''}{waiting}."
 
     def _notes(self) -> list[str]:
-        counts = sorted({len(group.runs) for group in self.groups})
-        machines = {
-            in_words(m)
-            for group in self.groups for run in group.runs if (m := (run.summary or {}).get("machine"))
-        }  # fmt: skip
-        notes = [
+        machines = {in_words(m) for group in self.groups for run in group.runs if (m := (run.summary or {}).get("machine"))}
+        return [
             "Top-1 is of the test images, read once, at the epoch that the validation part of the training images chose; ± is one standard "
             "deviation over runs.",
-            f"Runs a model: {counts[0]}" + (f" to {counts[-1]}." if counts[1:] else "."),
-            *(f"Trained on {machine}." for machine in sorted(machines)),
             "Times and memory were measured when each run was made, beside whatever else was running. For models that vix compare timed in "
             "turn, x inference comes from that timing, as in compare.md. A ratio whose interval includes 1 is a tie.",
+            *(f"Trained on {machine}." for machine in sorted(machines)),
         ]
-        for protocol, some in self.answers.items():
-            notes.append(f"{protocol}: {explained(self.margin, [answer.question.found for answer in some])}")
-        if counts[0] == 1:
-            notes.append("Nothing is known about the spread of a model with one run: its differences to other models are open.")
-        protocols = {group.protocol for group in self.groups}
-        if len(protocols) > len({group.data for group in self.groups}):
-            notes.append("Not all models were trained alike: " + "; ".join(sorted(protocols)) + ".")
-        if self.without:
-            notes.append(f"No pictures of {', '.join(self.without)}: the images are not here. VIX_DATA says where they are.")
-        notes += [f"Left out: {what}." for what in self.damaged]
-        notes += [f"Not finished: {run.folder.name}, {len(run.history())} of {run.recipe.train.epochs} epochs." for run in self.unfinished]
-        return notes
 
-    def _reports(self) -> dict[str, Any]:
-        able = [g for g in self.groups if g.first.get("per_class")]
-        ordered = sorted(able, key=lambda g: -statistics.fmean(g.values("test_top1")))
-        sets = dict.fromkeys(g.data for g in ordered)
-        best = [g for data in sets for g in [g for g in ordered if g.data == data][:MOST_REPORTS]]
-        return {g.name: {k: v for k, v in g.first["per_class"].items() if isinstance(v, dict)} for g in best}
+    def _warnings(self) -> list[str]:
+        """What a reader should know before the numbers."""
+        told = []
+        if self.groups and all(len(group.runs) == 1 for group in self.groups):
+            told.append("Each model has one run, so nothing is known about the spread, and every difference is open.")
+        if self.without:
+            told.append(f"There are no pictures of {', '.join(self.without)}: its images are not here. Set VIX_DATA to their folder.")
+        told += [f"Left out: {what}." for what in self.damaged]
+        return [
+            *told,
+            *(f"Not finished: {run.folder.name}, {len(run.history())} of {run.recipe.train.epochs} epochs." for run in self.unfinished),
+        ]
+
+    def _reports(self) -> list[dict[str, Any]]:
+        """Of the best models of each protocol."""
+        able = sorted((g for g in self.groups if g.first.get("per_class")), key=lambda g: -statistics.fmean(g.values("test_top1")))
+        return [
+            {"name": g.name, "protocol": g.protocol, "classes": {k: v for k, v in g.first["per_class"].items() if isinstance(v, dict)}}
+            for some in a_protocol(able).values() for g in some[:MOST_MATRICES]
+        ]  # fmt: skip
 
 
 def section_of(name: str) -> str:
@@ -162,11 +183,7 @@ def html(report: dict[str, Any] | None, extra_script: str = "", extra_html: str 
 @cache
 def bundle() -> str:
     """Vega, Vega-Lite and vega-embed."""
-    try:
-        vl_convert = importlib.import_module("vl_convert")
-    except ImportError:
-        raise ValueError('reports need vl-convert: pip install "vixformer[report]"') from None
-    return vl_convert.javascript_bundle()
+    return engine().javascript_bundle()
 
 
 def asset(name: str, package: str = "vixformer.report") -> str:

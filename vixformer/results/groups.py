@@ -60,6 +60,14 @@ class Group:
         folds = "" if recipe.data.folds is None else f", {recipe.data.folds} folds"
         return f"{self.data}, {counted(recipe.train.epochs, 'epoch')}{part}{folds}{begun}"
 
+    @property
+    def short(self) -> str:
+        """The protocol as a part of a file's name."""
+        data, train = self.runs[0].recipe.data, self.runs[0].recipe.train
+        part = "" if data.fraction == 1 else f"-{data.fraction:.0%}".replace("%", "pc")
+        folds = "" if data.folds is None else f"-{data.folds}folds"
+        return f"{self.data}-{train.epochs}ep{part}{folds}" + ("" if train.weights is None else "-tuned")
+
     def values(self, key: str) -> list[float]:
         return [value for run in self.runs if (value := (run.summary or {}).get(key)) is not None]
 

@@ -106,13 +106,15 @@ def needs(groups: Sequence[Group], size: float, margin: float, against: str | No
             few.append(f"{one.name} and {other.name}")
         else:
             known.append((one, other, found))
-    made = []
-    for one, other, found in known:
-        paired = found.method == "paired"
-        sd = found.error * math.sqrt(found.count) if paired else _pooled(one, other)
-        show, rule_out = (seeds_needed(sd, **asked, paired=paired) for asked in ({"effect": size}, {"margin": margin}))
-        made.append(Need(one.name, other.name, found, sd, show, rule_out, _seconds(one) + _seconds(other)))
-    return made, few
+    return [need(one, other, found, size, margin) for one, other, found in known], few
+
+
+def need(one: Group, other: Group, found: Effect, size: float, margin: float, level: float = LEVEL) -> Need:
+    """Of two models whose runs tell their spread."""
+    paired = found.method == "paired"
+    sd = found.error * math.sqrt(found.count) if paired else _pooled(one, other)
+    show, rule_out = (seeds_needed(sd, **asked, paired=paired, level=level) for asked in ({"effect": size}, {"margin": margin}))
+    return Need(one.name, other.name, found, sd, show, rule_out, _seconds(one) + _seconds(other))
 
 
 def _other(group: Group, groups: Sequence[Group], against: str | None) -> Group | None:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from PIL import Image, ImageOps
 from pydantic import BaseModel, Field
@@ -36,12 +37,12 @@ from vixformer.serve.loaded import Models
 from vixformer.version import __version__
 
 MOST_MODELS = 8
-"""Models one request may ask."""
+"""Models that one request may ask."""
 
 
 class Problem(BaseModel):
     detail: str
-    """One sentence: what was wrong and what would be right."""
+    """One sentence: what is wrong and how to fix it."""
 
 
 class Model(BaseModel):
@@ -86,7 +87,7 @@ GONE: dict[int | str, dict[str, Any]] = {503: {"model": Problem}}
 
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-WAITING = "There is no finished run here yet. As soon as one is done it appears."
+WAITING = "There is no finished run here yet. The page shows each run as soon as it has finished."
 DECODING = threading.Semaphore(2)
 """Pictures that are unpacked at the same time: each may take hundreds of megabytes for a moment."""
 
@@ -104,6 +105,7 @@ def create_app(
     app = FastAPI(title="vixformer", version=__version__, docs_url=None, redoc_url=None, description="Runs, and models to try.")
     models, reports = Models(folders, most_bytes), _Reports(folders, benches or {}, margin)
 
+    app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(Guard, hosts=hosts, addresses=addresses, token=token)
 
     @app.exception_handler(RequestValidationError)
@@ -142,17 +144,17 @@ def create_app(
 
     @app.get("/api/version")
     def version() -> Version:
-        """Changes whenever the runs do: ask often, it is cheap."""
+        """A word that changes whenever the runs change. Cheap to ask for."""
         return Version(version=reports.version())
 
     @app.get("/api/report", responses=GONE)
     def report() -> dict[str, Any]:
-        """What the page shows: table, figures as Vega-Lite definitions, sentences."""
+        """What the page shows: answers, table, and figures as Vega-Lite definitions."""
         return reports.get()
 
     @app.get("/api/models", responses=GONE)
     def known() -> list[Model]:
-        """Models that can be asked, best first."""
+        """The models that can be tried, the most accurate first."""
         return [
             Model(
                 name=k.name, data=k.data, attention=k.attention, test_top1=k.top1, classes=list(k.preprocessing.classes),
@@ -165,13 +167,11 @@ def create_app(
     async def predict(
         request: Request,
         model: Annotated[list[str], Query(min_length=1, max_length=MOST_MODELS, description="Names from /api/models.")],
-        top: Annotated[int, Query(ge=1, le=100, description="Classes an answer has, the likeliest first; 5 if left out.")] = 5,
-        maps: Annotated[bool, Query(description="Whether to draw where models look; it takes a little longer.")] = True,
-        invert: Annotated[
-            bool, Query(description="Dark becomes light: for dark ink on white paper, where the model knows light on dark.")
-        ] = False,
+        top: Annotated[int, Query(ge=1, le=100, description="Number of classes per answer, the most likely first.")] = 5,
+        maps: Annotated[bool, Query(description="Draw where the models look, which takes a little longer.")] = True,
+        invert: Annotated[bool, Query(description="Invert the picture: for dark on light, where the model knows light on dark.")] = False,
     ) -> Prediction:
-        """What models take a picture for. The body is the picture itself; application/octet-stream will do for its kind."""
+        """Classify a picture with one or more models. The body is the picture itself; its type may be application/octet-stream."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (*IMAGE_TYPES, "application/octet-stream"):
             raise HTTPException(415, f"the body must be a picture, {', '.join(IMAGE_TYPES)}, not {kind[:60] or 'nothing'}")

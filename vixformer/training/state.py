@@ -60,7 +60,7 @@ class State:
     batch: int = 0
     """Batches of this epoch that are done."""
     steps: int = 0
-    """Steps of the optimiser, in all."""
+    """Optimizer steps in all."""
     rate_factor: float = 1.0
     """Halved each time training went back after a loss that was not finite."""
     seconds: float = 0.0

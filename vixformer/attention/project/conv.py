@@ -59,7 +59,7 @@ class ConvProjection(Attention, name="conv"):
 
     def heads(self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None) -> Heads:
         if mask is not None:
-            raise ValueError('proj="conv" mixes neighbours and takes no mask: leave it out, or use proj="linear"')
+            raise ValueError('proj="conv" mixes neighbors and takes no mask: leave it out, or use proj="linear"')
         if rotation is not None and self.strided:
             raise ValueError(f"rotary positions need as many keys as queries: use kv_stride=1, not {self.config.kv_stride}")
         return super().heads(x, None, grid, rotation)

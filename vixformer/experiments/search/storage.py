@@ -100,7 +100,7 @@ def patiently(call: Callable[[], Result], seconds: float | None = None) -> Resul
             if time.monotonic() > deadline:
                 raise ValueError(
                     f"the study's database has not answered for {PATIENCE / 60:.0f} minutes ({_first(error)}); what was trained is in the "
-                    "run folders, and the same command goes on from there"
+                    "run folders, and the same command resumes there"
                 ) from None
             time.sleep(pause)
             pause = min(2 * pause, 10.0)

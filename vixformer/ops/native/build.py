@@ -112,8 +112,8 @@ def _loaded(command: list[str]) -> ctypes.CDLL:
         return _cached(folder, name) or _built_once(folder, name, command)
     except OSError as error:
         note(
-            f"the compiled attention kernels cannot be kept in the cache ({error}), so every process compiles them again, which takes some "
-            "seconds: set XDG_CACHE_HOME to a folder that belongs to you, or set VIX_NATIVE=0 to run without these kernels",
+            f"the compiled attention kernels cannot be kept in the cache ({error}), so every process compiles them again, which takes "
+            "seconds. Set XDG_CACHE_HOME to a folder that belongs to you, or set VIX_NATIVE=0 to run without these kernels",
         )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as private:  # what is loaded stays loaded
         try:

@@ -3,85 +3,154 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from typing import Any
 
 import altair as alt
+from PIL import ImageFont
 
-from vixformer.report.figures.figure import Figure, figure, inline, sized
+from vixformer.report.figures.figure import Figure, brief, figure, inline, sized
 from vixformer.results.groups import Group
+from vixformer.results.timings import timed_together
 
-MOST_IN_LEGEND = 12
-WIDTH, HEIGHT, LETTER = 420, 250, (6, 14)
-"""About how many pixels a chart and a letter of its names take."""
+KINDS = {"exact": "exact attention in every layer", "front": "on the Pareto front", "other": "not on the front"}
+COLORS = dict(zip(KINDS.values(), ("var(--ink)", "var(--c1)", "var(--faint)"), strict=True))
+LEAST_POINTS = 5.0
+"""The least part of the accuracy axis that is shown: noise would fill a shorter one."""
+LEAST_RATIO = 1.6
+"""And of the axis of costs."""
+MANY = (10, 12, 14, 16, 18, 20, 25, 30, 35, 40, 45, 50, 60, 70, 80, 90)
+STEPS = (range(10, 100), MANY, range(10, 100, 10), (10, 20, 30, 50, 70), (10, 20, 50), (10,))
+"""Of an axis of costs, from fine to coarse."""
+FEW = 12
+"""Of more models, only exact attention and the front have lines to their names."""
+WIDEST = 1.2
+"""Letters of other fonts are wider than those measured by at most this."""
+SPOT = 0.5
+"""Letters that a point takes either way."""
 
 
 def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure | None:
-    rows = []
+    names, rows = brief(groups), []
+    together = timed_together(groups) if key == "inference_ms_min" else {}
     for group in groups:
-        top1, cost = group.spread("test_top1"), group.spread(key)
-        if top1 is None or cost is None or cost.mean <= 0:  # a model that was converted and not trained took no time
+        top1, spread = group.spread("test_top1"), group.spread(key)
+        cost = together.get(group.name) or (spread.mean if spread else 0)
+        if top1 is None or cost <= 0:  # a model that was converted and not trained took no time
             continue
-        half, wide = top1.sd or 0.0, cost.sd or 0.0
+        half = top1.sd or 0.0
         rows.append(
-            {"model": group.name, "attention": group.attention, "top1": top1.mean,
-             "low": top1.mean - half, "high": top1.mean + half,
-             "cost": cost.mean, "least": max(cost.mean - wide, cost.mean / 10), "most": cost.mean + wide,
-             "seeds": top1.count, "layers": "exact in every layer" if group.exact else "efficient in some"}
+            {"model": group.name, "name": names[group.name], "attention": group.attention, "top1": top1.mean, "cost": cost,
+             "low": top1.mean - half, "high": top1.mean + half, "seeds": top1.count, "kind": KINDS["exact" if group.exact else "other"]}
         )  # fmt: skip
-    if len(rows) < 2:
+    if len({row["cost"] for row in rows}) < 2:
         return None
-    base = alt.Chart(inline(rows)).encode(
-        x=alt.X("cost:Q", title=axis, scale=alt.Scale(type="log", nice=False, padding=12)),
-        color=alt.Color("model:N", legend=_legend(rows)),
-        tooltip=["model:N", "attention:N", alt.Tooltip("top1:Q", format=".2f"), alt.Tooltip("cost:Q", format=".2f"), "seeds:Q"],
-    )
-    points = base.mark_point(filled=True, size=90).encode(
-        y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)), shape=alt.Shape("layers:N", title="attention")
-    )
-    bars = base.mark_rule().encode(y=alt.Y("low:Q", title="test top-1, %"), y2="high:Q")
-    wide = base.mark_rule().encode(x=alt.X("least:Q", title=axis), x2="most:Q", y="top1:Q")
     for row in rows:
         row["front"] = not any(o["cost"] <= row["cost"] and o["top1"] >= row["top1"] and o is not row for o in rows)
-    _name(rows)
-    line = base.transform_filter("datum.front").mark_line(strokeDash=[4, 3], opacity=0.7)
-    line = line.encode(y="top1:Q", color=alt.value("gray"), order="cost:Q")
-    names = [
-        base.transform_filter(f"datum.named == '{side}'").mark_text(align=side, dx=dx, dy=-7, fontSize=10).encode(
-            y="top1:Q", text="model:N", color=alt.value("gray")
-        )
-        for side, dx in (("left", 7), ("right", -7)) if any(row["named"] == side for row in rows)
-    ]  # fmt: skip
+        if row["front"] and row["kind"] == KINDS["other"]:
+            row["kind"] = KINDS["front"]
+    wide = _stretched([math.log(row["cost"]) for row in rows], math.log(LEAST_RATIO))
+    high = _stretched([row["top1"] for row in rows], LEAST_POINTS)
+    places = partial(_placed, rows, wide, high)
+    scale = alt.Scale(type="log", nice=False, domain=[math.exp(end) for end in wide])
+    ticks = alt.Axis(values=_round(*wide), grid=False, format="~s" if key == "parameters" else ",~g")
+
+    def x(field: str) -> alt.X:
+        return alt.X(f"{field}:Q", title=axis, scale=scale, axis=ticks)
+
+    def y(field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", title="test top-1, %", scale=alt.Scale(nice=False, zero=False, domain=list(high)))
+
+    base = alt.Chart(inline(places(460, 260, 10))).encode(x=x("cost"), y=y("top1"))
+    kinds = [kind for kind in KINDS.values() if any(row["kind"] == kind for row in rows)]
+    shapes = dict(zip(KINDS.values(), ("diamond", "circle", "circle"), strict=True))
+    points = base.mark_point(filled=True, opacity=1).encode(
+        shape=alt.Shape("kind:N", title=None, scale=alt.Scale(domain=kinds, range=[shapes[kind] for kind in kinds])),
+        color=alt.Color("kind:N", title=None, scale=alt.Scale(domain=kinds, range=[COLORS[kind] for kind in kinds])),
+        tooltip=["model:N", "attention:N", alt.Tooltip("top1:Q", format=".2f"), alt.Tooltip("cost:Q", format=",.2f"), "seeds:Q"],
+    )  # fmt: skip
+    bars = base.mark_rule(opacity=0.35, clip=True).encode(y=y("low"), y2="high:Q")
+    line = base.transform_filter("datum.front").mark_line(strokeDash=[4, 3], color="var(--quiet)", strokeWidth=1).encode(order="cost:Q")
+    led = base.transform_filter("datum.led").mark_rule(strokeWidth=0.6).encode(x2="lx:Q", y2="ly:Q")
+    told = base.transform_filter("isValid(datum.lx)").mark_text(baseline="middle", align={"expr": "datum.align"})  # pyright: ignore
+    chart = sized(alt.layer(bars, line, led, points, told.encode(x=x("lx"), y=y("ly"), text="name:N")))
     says = (
-        "Mean over seeds; bars are one standard deviation either way, none where there is one seed. "
-        "Joined by the dashed line, and named where there is room, is what nothing else beats in both."
+        "Means over seeds; vertical lines are one standard deviation either way. "
+        "The dashed line is the Pareto front: no other model is both cheaper and more accurate."
     )
-    return Figure(f"pareto-{name}", f"Accuracy against {axis}", sized(alt.layer(bars, wide, points, line, *names)), says)
+    return Figure(f"pareto-{name}", f"Accuracy against {axis}", chart, says, max(map(len, kinds)), place=places)
 
 
-def _legend(rows: Sequence[Any]) -> alt.Legend | None:
-    return alt.Legend(labelLimit=300) if len(rows) <= MOST_IN_LEGEND else None
+def _stretched(values: Sequence[float], least: float) -> tuple[float, float]:
+    """The ends of an axis with room for names."""
+    low, high = min(values), max(values)
+    room = max(least - (high - low), 0.2 * (high - low)) / 2
+    return low - room, high + room
 
 
-def _name(rows: Sequence[dict[str, Any]]) -> None:
-    """Of the front, from the best down, as many as have room: names over one another can be read by nobody.
+def _round(low: float, high: float) -> list[float]:
+    """Costs between these logarithms that are easy to read."""
+    powers = range(math.floor(low / math.log(10)), math.ceil(high / math.log(10)))
+    some: list[float] = []
+    for steps in STEPS:
+        some = [tick for power in powers for step in steps if low <= math.log(tick := float(f"{step}e{power - 1}")) <= high]
+        if len(some) <= 7:
+            break
+    return some
 
-    `named` becomes the side on which a name begins, or none.
-    """
-    left, right = math.log(min(row["least"] for row in rows)), math.log(max(row["most"] for row in rows))
-    bottom, top = min(row["low"] for row in rows), max(row["high"] for row in rows)
-    taken: list[tuple[float, float, float]] = []
-    for row in sorted(rows, key=lambda row: -row["top1"]):
-        x = WIDTH * (math.log(row["cost"]) - left) / (right - left or 1.0)
-        y = HEIGHT * (row["top1"] - bottom) / (top - bottom or 1.0)
-        row["named"] = "none"
-        for side, begin in (("left", x), ("right", x - LETTER[0] * len(row["model"]))):
-            end = begin + LETTER[0] * len(row["model"])
-            apart = all(abs(y - height) > LETTER[1] or end < start or stop < begin for start, stop, height in taken)
-            if row["front"] and apart and begin >= -LETTER[0] and end <= WIDTH + LETTER[0]:
-                row["named"] = side
-                taken.append((begin, end, y))
+
+@cache
+def _font(size: float) -> Any:
+    return ImageFont.load_default(size=size)
+
+
+def _width(text: str, size: float) -> float:
+    return max(WIDEST * _font(size).getlength(text), 0.62 * size * len(text))  # of a font whose letters are all alike
+
+
+PLACE = ("lx", "ly", "led", "align")
+"""What a row says of the place of its name."""
+Box = tuple[float, float, float, float]
+
+
+def _placed(
+    rows: Sequence[dict[str, Any]], wide: tuple[float, float], high: tuple[float, float], width: float, height: float, size: float
+) -> list[dict[str, Any]]:
+    """The rows with a place for each name (lx, ly in units of the axes) that no point and no other name takes, and a line to it where it is
+    not beside its point. Exact attention and the front come first; a name without room is left to the table."""
+    across, up = width / (wide[1] - wide[0]), height / (high[1] - high[0])
+    spots = [((math.log(row["cost"]) - wide[0]) * across, (high[1] - row["top1"]) * up) for row in rows]
+    spot = SPOT * size
+    taken: list[Box] = [(x - spot, y - spot, x + spot, y + spot) for x, y in spots]
+    found = [{**row, "lx": None, "ly": None, "led": False, "align": "left"} for row in rows]
+    order = sorted(range(len(rows)), key=lambda i: (rows[i]["kind"] == KINDS["other"], -rows[i]["top1"]))
+    for i in order:
+        long = _width(rows[i]["name"], size)
+        lines = rows[i]["kind"] != KINDS["other"] or len(rows) <= FEW
+        for x, y, align, led in _candidates(*spots[i], size, lines):
+            left = x - {"left": 0, "center": long / 2, "right": long}[align]
+            box = (left - 1, y - 0.6 * size, left + long + 1, y + 0.6 * size)
+            inside = box[0] >= 0 and box[2] <= width and box[1] >= 0 and box[3] <= height
+            if inside and not any(_over(box, other) for other in taken):
+                found[i] |= {"lx": math.exp(wide[0] + x / across), "ly": high[1] - y / up, "led": led, "align": align}
+                taken.append(box)
                 break
+    return found
+
+
+def _candidates(x: float, y: float, size: float, lines: bool) -> Iterator[tuple[float, float, str, bool]]:
+    beside, over = (SPOT + 0.2) * size, (SPOT + 0.7) * size
+    yield from ((x + beside, y, "left", False), (x - beside, y, "right", False))
+    yield from ((x, y - over, "center", False), (x, y + over, "center", False))
+    for reach in (2.2 * size, 4 * size) if lines else ():
+        for turn in (-45, 45, -135, 135, -20, 20, -160, 160):
+            dx, dy = reach * math.cos(math.radians(turn)), reach * math.sin(math.radians(turn))
+            yield x + dx, y + dy, "left" if dx > 0 else "right", True
+
+
+def _over(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 @figure
@@ -100,20 +169,5 @@ def pareto_memory(groups: Sequence[Group]) -> Figure | None:
 
 
 @figure
-def bubbles(groups: Sequence[Group]) -> Figure | None:
-    """As "Vision Xformers" shows it."""
-    rows = [
-        {"model": g.name, "top1": top1.mean, "memory": memory.mean, "parameters": g.first["parameters"]}
-        for g in groups if (top1 := g.spread("test_top1")) and (memory := g.spread("peak_train_mb"))
-    ]  # fmt: skip
-    if len(rows) < 2:
-        return None
-    chart = alt.Chart(inline(rows)).mark_circle(opacity=0.6).encode(
-        x=alt.X("memory:Q", title="peak memory of a training step, MiB", scale=alt.Scale(zero=False)),
-        y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
-        size=alt.Size("parameters:Q", title="parameters"),
-        color=alt.Color("model:N", legend=_legend(rows), scale=alt.Scale(scheme="tableau20")),
-        tooltip=["model:N", alt.Tooltip("top1:Q", format=".2f"),
-            alt.Tooltip("memory:Q", format=".0f"), alt.Tooltip("parameters:Q", format=",")],
-    )  # fmt: skip
-    return Figure("bubbles", "Accuracy, memory and parameters", sized(chart), "The area of a circle is the number of parameters.")
+def pareto_parameters(groups: Sequence[Group]) -> Figure | None:
+    return _against(groups, "parameters", "parameters", "parameters")

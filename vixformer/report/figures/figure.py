@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import altair as alt
@@ -13,6 +15,8 @@ from altair.utils.schemapi import debug_mode
 from vixformer.results.groups import Group, comparable
 
 WIDTH, HEIGHT = 460, 260
+MOST_COLORS = 8
+OTHERS = "others"
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,22 @@ class Figure:
     chart: Any
     says: str
     """What it shows, and how."""
+    letters: int = 16
+    """Of the longest name in its legend."""
+    by_rows: bool = False
+    """Its height is that of its rows, whatever its width."""
+    place: Callable[[float, float, float], list[dict[str, Any]]] | None = None
+    """The rows of its data with their labels placed, for an inner width, height and size of letters."""
+    protocol: str = ""
+    """Whose models it shows."""
+    data: str = ""
+    """The data set that it shows."""
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        with debug_mode(False):  # which checks every part against the schema once more: tests do, and it takes seconds
+            made = self.chart.to_dict(validate=False)
+        return {key: value for key, value in made.items() if key not in ("config", "$schema")}
 
 
 Maker = Callable[[Sequence[Group]], "Figure | None"]
@@ -35,10 +55,6 @@ def a_protocol(groups: Sequence[Group]) -> dict[str, list[Group]]:
     return {one: [group for group in groups if group.protocol == one] for one in dict.fromkeys(group.protocol for group in groups)}
 
 
-def a_data_set(groups: Sequence[Group]) -> dict[str, list[Group]]:
-    return {data: [group for group in groups if group.data == data] for data in dict.fromkeys(group.data for group in groups)}
-
-
 def figure(make: Maker, split: Split = a_protocol) -> Maker:
     FIGURES.append((make, split))
     return make
@@ -49,21 +65,17 @@ def figure_of_alike(make: Maker) -> Maker:
     return figure(make, comparable)
 
 
-def figure_of_data(make: Maker) -> Maker:
-    """Where models stand by themselves, however they were trained."""
-    return figure(make, a_data_set)
-
-
 def all_figures(groups: Sequence[Group]) -> list[Figure]:
     found: list[Figure] = []
     for make, split in FIGURES:
-        with debug_mode(False):  # which checks every part against the schema once more: tests do, and it takes seconds
-            made = {label: one for label, some in split(groups).items() if (one := make(some)) is not None}
-        several = len(made) > 1
-        found += [
-            replace(one, name=f"{one.name}-{file_name(label)}", title=f"{one.title}, {label}") if several else one
-            for label, one in made.items()
-        ]
+        sets = split(groups)
+        made = {label: one for label, some in sets.items() if (one := make(some)) is not None}
+        for label, one in made.items():
+            first = sets[label][0]
+            if len(made) > 1:
+                name = first.short if label == first.protocol else file_name(label)
+                one = replace(one, name=f"{one.name}-{name}", title=f"{one.title}, {label}")
+            found.append(replace(one, protocol=first.protocol))
     return found
 
 
@@ -72,13 +84,39 @@ def file_name(label: str) -> str:
     return re.sub(r"[^\w.]+", "-", label.replace("%", "")).strip("-")
 
 
+def brief(groups: Sequence[Group]) -> dict[str, str]:
+    """The names of models without the folders that all of them have in common, and without what tells them from models of other sets."""
+    names = [group.name for group in groups]
+    plain = [name.partition(" (")[0] for name in names]
+    told = plain if len(set(plain)) == len(plain) else names
+    folder = os.path.commonpath([name.rpartition("/")[0] for name in told]) if len(names) > 1 else ""
+    return {name: short.removeprefix(f"{folder}/") for name, short in zip(names, told, strict=True)}
+
+
+def colored(groups: Sequence[Group]) -> dict[str, str]:
+    """The name by which a chart colors each model: its own for the best and the best exact one, and one for all others."""
+    names = brief(groups)
+    if len(groups) <= MOST_COLORS:
+        return names
+    best = sorted(groups, key=lambda g: -max(g.values("test_top1"), default=0.0))
+    exact = [g for g in best if g.exact][:1]
+    own = {g.name for g in [*exact, *(g for g in best if g not in exact)][: MOST_COLORS - 1]}
+    return {name: short if name in own else OTHERS for name, short in names.items()}
+
+
+def colors(names: Mapping[str, str], **options: Any) -> Any:
+    """A color of the style for each name that has its own."""
+    shown = [name for name in dict.fromkeys(names.values()) if name != OTHERS]
+    own = alt.Color("shown:N", title=None, scale=alt.Scale(domain=shown), **options)
+    return alt.condition(f"datum.shown == '{OTHERS}'", alt.value("var(--faint)"), own) if OTHERS in names.values() else own
+
+
+def longest(names: Iterable[str]) -> int:
+    return max(map(len, names), default=0)
+
+
 def inline(rows: Iterable[dict[str, Any]]) -> Any:
     return alt.Data(values=list(rows))
-
-
-def complete(figure: Figure) -> Any:
-    """As it stands in a file of its own."""
-    return figure.chart.properties(title=figure.title).configure_legend(orient="bottom", columns=3)
 
 
 def sized(chart: Any, height: int = HEIGHT) -> Any:

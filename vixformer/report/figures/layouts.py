@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +40,8 @@ def _placed(groups: Sequence[Group]) -> list[dict[str, Any]]:
 
 def _several_layouts(groups: Sequence[Group]) -> list[dict[str, Any]]:
     rows = [row for row in _placed(groups) if row["top1"] is not None]
-    return rows if len({row["layout"] for row in rows}) > 2 else []
+    counts = Counter(row["layout"] for row in rows)
+    return rows if len(counts) > 2 and max(counts.values()) > 1 else []  # one of each is what the table says
 
 
 @figure_of_alike
@@ -61,7 +63,10 @@ def layouts(groups: Sequence[Group]) -> Figure | None:
         y=alt.Y("worst:Q", title="test top-1, %", scale=alt.Scale(zero=False)), y2="best:Q"
     )
     middle = base.mark_tick(thickness=3, size=26).encode(y=alt.Y("average:Q", title="test top-1, %"))
-    says = "From the worst to the best of the kernels and features of a layout, each the mean over its seeds; the tick is their average."
+    says = (
+        "Bars reach from the worst to the best configuration (kernel and number of features) of a layout, each the mean over its seeds. "
+        "The tick is their average."
+    )
     return Figure("layouts", "Layouts over depth", sized(reach + middle), says)
 
 
@@ -88,7 +93,7 @@ def best_layouts(groups: Sequence[Group]) -> Figure | None:
     line = base.transform_filter(is_exact).mark_rule(strokeDash=[5, 3], color="gray").encode(y="top1:Q")
     says = (
         "The best configuration of each layout, with one standard deviation over seeds; the dashed line is exact attention. "
-        "Being the best of several makes a point look better than it is."
+        "The best of several configurations looks better than it is."
     )
     return Figure("best-layouts", "The best of each layout", sized(bars + errors + line), says)
 
@@ -106,7 +111,7 @@ def kernels(groups: Sequence[Group]) -> Figure | None:
         tooltip=["model:N", "features:Q", alt.Tooltip("top1:Q", format=".2f"), "seeds:Q"],
     )
     middle = base.mark_tick(thickness=3, size=22).encode(y="mean(top1):Q")
-    says = "A point for each number of features, the mean over its seeds; the tick is their mean."
+    says = "One point per number of features, the mean over its seeds. The tick is the mean of the points."
     return Figure("kernels", "ReLU and softmax features", sized(points + middle), says)
 
 
@@ -117,7 +122,8 @@ def _against_features(groups: Sequence[Group], keys: dict[str, str], name: str, 
          "low": row[key] - row["band"][key], "high": row[key] + row["band"][key]}
         for row in placed for key, what in keys.items() if row[key] is not None
     ]  # fmt: skip
-    if len({row["features"] for row in rows}) < 2:
+    rows = [row for row in rows if len({r["features"] for r in rows if r["series"] == row["series"]}) > 1]  # a point is no line
+    if not rows:
         return None
     stroke = alt.Legend(symbolType="stroke", symbolSize=300)
     base = alt.Chart(inline(rows)).encode(
@@ -129,7 +135,7 @@ def _against_features(groups: Sequence[Group], keys: dict[str, str], name: str, 
     line = base.mark_line().encode(detail="series:N", strokeDash=alt.StrokeDash("kernel:N", legend=stroke), y=y)
     points = base.mark_circle().encode(y=y)
     band = base.mark_area(opacity=0.12).encode(y=alt.Y("low:Q", title=axis), y2="high:Q", detail="series:N")
-    faceted = sized(band + line + points, 220).facet(column=alt.Column("of:N", title=None)).resolve_scale(y="independent")
+    faceted = sized(band + line + points, 220).facet(facet=alt.Facet("of:N", title=None), columns=2).resolve_scale(y="independent")
     return Figure(name, title, faceted, says)
 
 
@@ -144,6 +150,6 @@ def times(groups: Sequence[Group]) -> Figure | None:
     keys = {"seconds": "training, s an epoch", "inference": "inference of a batch, ms"}
     says = (
         "Means over runs. Bands are one standard deviation either way: of training over seeds, of inference over the calls of a run. "
-        "Times are those of the runs themselves, not in turn."
+        "Each run measured its own times; they were not measured in turn."
     )
     return _against_features(groups, keys, "times", "Time against features", "time", says)

@@ -8,20 +8,18 @@ from dataclasses import replace
 
 import altair as alt
 
-from vixformer.report.figures.figure import Figure, figure, figure_of_data, inline, sized
+from vixformer.report.figures.figure import OTHERS, Figure, colored, colors, figure, inline, longest, sized
 from vixformer.results.groups import Group
 from vixformer.results.runs import Run
 from vixformer.results.schema import AVERAGES, MOST
 
-MOST_CLASSES, MOST_MATRICES = 20, 8
-CLICK = " Click a name to see it alone."
-"""Where a chart is live."""
+MOST_CLASSES, MOST_MATRICES = 20, 4
 
 
 def running(runs: Sequence[Run]) -> Figure | None:
     """The curves of runs that are not finished, each by itself."""
     found = curves([Group(run.folder.name, (run,)) for run in runs])
-    return None if found is None else replace(found, name="running", title="Runs that are not finished", says="As far as they have come.")
+    return None if found is None else replace(found, name="running", title="Runs that are still training", says="One seed each.")
 
 
 @figure
@@ -46,45 +44,44 @@ def learned(groups: Sequence[Group]) -> Figure | None:
 
 
 def _by_epoch(groups: Sequence[Group], keys: dict[str, str], name: str, title: str) -> Figure | None:
-    rows = []
+    rows, names = [], colored(groups)
     for group in groups:
         histories = group.histories()
         for epoch in range(max((len(h) for h in histories), default=0)):
             for key, what in keys.items():
                 values = [h[epoch][key] for h in histories if epoch < len(h) and key in h[epoch]]
                 if values:
-                    rows.append(
-                        {
-                            "model": group.name,
-                            "number": f"{group.name} {key}",
-                            "epoch": epoch + 1,
-                            "of": what,
-                            "value": statistics.fmean(values),
-                            "low": min(values),
-                            "high": max(values),
-                        }
-                    )
-    if not rows:
+                    mean, low, high = statistics.fmean(values), min(values), max(values)
+                    told = {
+                        "model": group.name,
+                        "shown": names[group.name],
+                        "number": f"{group.name} {key}",
+                        "epoch": epoch + 1,
+                        "of": what,
+                    }
+                    rows.append({**told, "value": mean, "low": low, "high": high})
+    last = max((row["epoch"] for row in rows), default=0)
+    if last < 2:  # a point is no curve
         return None
+    rows.sort(key=lambda row: row["shown"] != OTHERS)  # which stay behind
     panels = [what for what in dict.fromkeys(keys.values()) if any(row["of"] == what for row in rows)]
-    pick = alt.selection_point(fields=["model"], bind="legend")
     base = alt.Chart(inline(rows)).encode(
-        x=alt.X("epoch:Q", axis=alt.Axis(format="d", values=_ticks(max(row["epoch"] for row in rows)))),
-        color=alt.Color("model:N", title=None, legend=alt.Legend(labelLimit=320, symbolLimit=500, symbolOpacity=1)),
-        opacity=alt.condition(pick, alt.value(1.0), alt.value(0.08)), detail="number:N",
+        x=alt.X("epoch:Q", axis=alt.Axis(format="d", values=_ticks(last), grid=False)),
+        color=colors(names, legend=alt.Legend(symbolType="stroke", symbolSize=300, symbolOpacity=1, symbolStrokeWidth=2)),
+        detail="number:N",
     )  # fmt: skip
-    line = base.mark_line(point=True).encode(
+    line = base.mark_line(point={"size": 12} if last < 30 else False).encode(
         y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False)), tooltip=["model:N", "epoch:Q", alt.Tooltip("value:Q", format=".3f")]
     )
-    band = base.mark_area().encode(y="low:Q", y2="high:Q", opacity=alt.condition(pick, alt.value(0.15), alt.value(0.0)))
-    chart = (
-        sized(band + line, 200)
-        .add_params(pick)
-        .facet(facet=alt.Facet("of:N", title=None, sort=panels), columns=3 if len(panels) > 4 else 2)
-        .resolve_scale(y="independent")
-    )
-    says = f"Mean over seeds, and from the lowest to the highest of them.{CLICK}"
-    return Figure(name, title, chart, says)
+    layers = [line]
+    if any(row["low"] < row["high"] for row in rows):
+        layers.insert(0, base.mark_area(opacity=0.12).encode(y="low:Q", y2="high:Q"))
+    facet = alt.Facet("of:N", title=None, sort=panels)
+    chart = sized(alt.layer(*layers), 200).facet(facet=facet, columns=3 if len(panels) > 4 else 2).resolve_scale(y="independent")
+    says = "Means over seeds; bands are from the lowest to the highest seed." if len(layers) > 1 else "One seed."
+    if OTHERS in names.values():
+        says += f" In color: the best models and exact attention; in gray: the other {sum(name == OTHERS for name in names.values())}."
+    return Figure(name, title, chart, says, longest(names.values()))
 
 
 def _ticks(last: int) -> list[int]:
@@ -93,21 +90,24 @@ def _ticks(last: int) -> list[int]:
 
 @figure
 def classes(groups: Sequence[Group]) -> Figure | None:
+    names = colored(groups)
     rows = [
-        {"model": g.name, "class": name, "recall": 100 * values["recall"]}
+        {"model": g.name, "shown": names[g.name], "class": name, "recall": 100 * values["recall"]}
         for g in groups for name, values in g.first.get("per_class", {}).items() if name not in AVERAGES
     ]  # fmt: skip
     if not rows or len({row["class"] for row in rows}) > 40:
         return None
+    rows.sort(key=lambda row: row["shown"] != OTHERS)
     chart = alt.Chart(inline(rows)).mark_tick(thickness=3, size=16).encode(
-        x=alt.X("recall:Q", title="of a class's test images right, %", scale=alt.Scale(zero=False)),
-        y=alt.Y("class:N", sort=None, title=None),
-        color=alt.Color("model:N", legend=None), tooltip=["model:N", "class:N", alt.Tooltip("recall:Q", format=".1f")],
+        x=alt.X("recall:Q", title="recall, %", scale=alt.Scale(zero=False)), y=alt.Y("class:N", sort=None, title=None),
+        color=colors(names), tooltip=["model:N", "class:N", alt.Tooltip("recall:Q", format=".1f")],
     )  # fmt: skip
-    return Figure("classes", "Class by class", sized(chart, 24 * len({row["class"] for row in rows})), "One mark a model, its first seed.")
+    says = "Share of the test images of each class that a model classifies correctly; its first seed."
+    height = 24 * len({row["class"] for row in rows})
+    return Figure("classes", "Recall of each class", sized(chart, height), says, longest(names.values()), by_rows=True)
 
 
-@figure_of_data
+@figure
 def confusion(groups: Sequence[Group]) -> Figure | None:
     """As "CIFAR-10 Image Classification Using Performer" and its kind show it; a model at a time on the page."""
     able = [g for g in groups if 2 <= len(g.first.get("confusion") or []) <= MOST_CLASSES]
@@ -119,40 +119,37 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
         names = [name for name in group.first["per_class"] if name not in AVERAGES]
         for true, counts in zip(names, group.first["confusion"], strict=True):
             for taken, count in zip(names, counts, strict=True):
-                rows.append({"model": group.name, "true": true, "taken for": taken, "count": count, "share": count / max(sum(counts), 1)})
+                rows.append({"model": group.name, "true": true, "predicted": taken, "count": count, "share": count / max(sum(counts), 1)})
     which = alt.param(
         name="model",
         value=best[0].name,
         bind=alt.binding_select(options=[g.name for g in best], name="model ") if best[1:] else alt.Undefined,
     )
     base = alt.Chart(inline(rows)).transform_filter("datum.model == model").encode(
-        x=alt.X("taken for:N", sort=None, axis=alt.Axis(labelAngle=-40)), y=alt.Y("true:N", sort=None),
-        tooltip=["true:N", "taken for:N", "count:Q", alt.Tooltip("share:Q", format=".1%")],
+        x=alt.X("predicted:N", sort=None, axis=alt.Axis(labelAngle=-40)), y=alt.Y("true:N", sort=None),
+        tooltip=["true:N", "predicted:N", "count:Q", alt.Tooltip("share:Q", format=".1%")],
     )  # fmt: skip
-    cells = base.mark_rect().encode(color=alt.Color("share:Q", title="of the class", scale=alt.Scale(scheme="blues", domain=[0, 1])))
-    text = base.mark_text(fontSize=9).encode(
-        text="count:Q", color=alt.condition("datum.share > 0.5", alt.value("white"), alt.value("black"))
-    )
+    cells = base.mark_rect().encode(color=alt.Color("share:Q", title="share of the class", scale=alt.Scale(scheme="blues", domain=[0, 1])))
+    text = base.mark_text().encode(text="count:Q", color=alt.condition("datum.share > 0.5", alt.value("white"), alt.value("black")))
     side = max(260, 30 * len({row["true"] for row in rows}))
     chart = (cells + text).add_params(which).properties(width=side, height=side)
-    says = f"Test images of a class (row) by what {best[0].name if not best[1:] else 'the model'} took them for; the first seed."
-    return Figure("confusion", "Confusion", chart, says)
+    says = f"Test images of each class (row) by the class that {'the model' if best[1:] else best[0].name} predicted; its first seed."
+    return Figure("confusion", "Confusion matrix", chart, says, by_rows=True)
 
 
-@figure_of_data
+@figure
 def conversion(groups: Sequence[Group]) -> Figure | None:
+    able = [g for g in groups if g.first.get("conversion", {}).get("layers")]
+    names = colored(able)
     rows = [
-        {"model": g.name, "layer": layer["layer"], "error": 100 * error}
-        for g in groups for layer in g.first.get("conversion", {}).get("layers", [])
-        if (error := layer["error"]) is not None and abs(error) <= MOST
+        {"model": g.name, "shown": names[g.name], "layer": layer["layer"], "error": 100 * error}
+        for g in able for layer in g.first["conversion"]["layers"] if (error := layer["error"]) is not None and abs(error) <= MOST
     ]  # fmt: skip
-    if not rows:
+    if len({row["layer"] for row in rows}) < 2:
         return None
     chart = alt.Chart(inline(rows)).mark_line(point=True).encode(
-        x=alt.X("layer:O"), y=alt.Y("error:Q", title="off the old attention's output, %"),
-        color=alt.Color("model:N", title=None, legend=alt.Legend(labelLimit=320)),
+        x=alt.X("layer:O"), y=alt.Y("error:Q", title="error of the output, %"), color=colors(names), detail="model:N",
         tooltip=["model:N", "layer:O", alt.Tooltip("error:Q", format=".1f")],
     )  # fmt: skip
-    return Figure(
-        "conversion", "Error of converted layers", sized(chart), "Right after conversion, for what each layer gets in the old model."
-    )
+    says = "Output of each converted layer against that of the layer it replaces, for the same input, before any training."
+    return Figure("conversion", "Error of converted layers", sized(chart), says, longest(names.values()))

@@ -8,15 +8,15 @@ from typing import Any
 import altair as alt
 
 from vixformer.measure.machine import in_words
-from vixformer.report.figures.figure import Figure, inline, sized
+from vixformer.report.figures.figure import Figure, inline, longest, sized
 from vixformer.results.charts import time_against_tokens
 
 
 def histogram(data: str, pixels: Any) -> Figure:
     """Of uint8 images (images, channels, height, width)."""
-    colours = {"grey": "#888888"} if pixels.shape[1] == 1 else {"red": "#d62728", "green": "#2ca02c", "blue": "#1f77b4"}
+    channels = {"gray": "#888888"} if pixels.shape[1] == 1 else {"red": "#d62728", "green": "#2ca02c", "blue": "#1f77b4"}
     rows = []
-    for channel, name in enumerate(colours):
+    for channel, name in enumerate(channels):
         counts = pixels[:, channel].flatten().bincount(minlength=256).view(32, 8).sum(1)
         rows += [
             {"channel": name, "value": 8 * i, "share": c / max(int(counts.sum()), 1)}
@@ -24,10 +24,16 @@ def histogram(data: str, pixels: Any) -> Figure:
         ]
     chart = alt.Chart(inline(rows)).mark_line(interpolate="step-after", strokeWidth=2).encode(
         x=alt.X("value:Q", title="value of a pixel", scale=alt.Scale(domain=[0, 256])),
-        y=alt.Y("share:Q", title="of the pixels", axis=alt.Axis(format="%"), scale=alt.Scale(type="sqrt")),
-        color=alt.Color("channel:N", scale=alt.Scale(domain=list(colours), range=list(colours.values()))),
+        y=alt.Y("share:Q", title="share of the pixels", axis=alt.Axis(format="%"), scale=alt.Scale(type="sqrt")),
+        color=alt.Color("channel:N", title=None, scale=alt.Scale(domain=list(channels), range=list(channels.values()))),
     )  # fmt: skip
-    return Figure(f"channels-{data}", f"Channels, {data}", sized(chart, 180), f"{len(pixels):,} training images, from all over the set.")
+    return Figure(
+        f"channels-{data}",
+        f"Pixel values, {data}",
+        sized(chart, 180),
+        f"{len(pixels):,} training images, from all over the set.",
+        data=data,
+    )
 
 
 def memory_bars(rows: Sequence[dict[str, Any]]) -> Figure | None:
@@ -41,7 +47,7 @@ def memory_bars(rows: Sequence[dict[str, Any]]) -> Figure | None:
         color=alt.Color("kind:N", title=None, sort=kinds), tooltip=["model:N", "kind:N", alt.Tooltip("memory:Q", format=".0f")],
     )  # fmt: skip
     says = "Exact attention with all its weights in memory, exact attention as it runs here, and the others."
-    return Figure("memory", "Memory of exact attention and others", sized(chart, 22 * len(rows)), says)
+    return Figure("memory", "Memory of exact attention and others", sized(chart, 22 * len(rows)), says, longest(kinds), by_rows=True)
 
 
 def benched(bench: dict[str, Any], name: str) -> Figure | None:
@@ -54,15 +60,16 @@ def benched(bench: dict[str, Any], name: str) -> Figure | None:
         base = alt.Chart(inline(rows)).encode(
             x=alt.X("tokens:Q", scale=alt.Scale(type="log", base=2)),
             y=alt.Y("ratio:Q", scale=alt.Scale(type="log"), title="time, to exact attention"),
-            color=alt.Color("attention:N", title=None, legend=alt.Legend(labelLimit=300)), tooltip=["attention:N", "tokens:Q", "ratio:Q"],
+            color=alt.Color("attention:N", title=None, legend=alt.Legend()), tooltip=["attention:N", "tokens:Q", "ratio:Q"],
         )  # fmt: skip
         one = alt.Chart(inline([{"ratio": 1}])).mark_rule(strokeDash=[5, 3], color="gray").encode(y="ratio:Q")
         title, says = "Where linear attention pays", f"Below the dashed line it is faster than {bench['against']}. {where}."
-        return Figure(name, title, sized(one + base.mark_line(point=True)), says)
+        return Figure(name, title, sized(one + base.mark_line(point=True)), says, longest(row["attention"] for row in rows))
     rows = [
         {"attention": r["attention"], "tokens": r["tokens"], "microseconds a token": 1e3 * r["time"]["min"] / r["batch"] / r["tokens"]}
         for r in bench["rows"]
     ]  # fmt: skip
     if len({row["tokens"] for row in rows}) < 2:
         return None
-    return Figure(name, "Time against tokens", time_against_tokens(rows, ""), f"What is constant a token is a level line. {where}.")
+    says = f"A level line is a constant time per token. {where}."
+    return Figure(name, "Time against tokens", time_against_tokens(rows, ""), says, longest(row["attention"] for row in rows))

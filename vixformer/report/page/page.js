@@ -1,6 +1,6 @@
 const byId = (id) => document.getElementById(id);
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
-let report = null, sorted = { column: null, up: false }, filter = "", classModel = null;
+let report = null;
+const view = { protocol: null, axis: null, sorted: null, up: false, filter: "", wide: false, classModel: null, open: new Set() };
 
 function make(tag, options = {}, ...children) {
   const { attributes, ...rest } = options;
@@ -10,45 +10,63 @@ function make(tag, options = {}, ...children) {
   return element;
 }
 
-function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
-
-function looks(room) {
-  const ink = colour("--ink"), quiet = colour("--quiet"), line = colour("--line"), font = "system-ui, sans-serif";
-  const axis = { labelColor: quiet, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: 500 };
-  return {
-    background: null, font, view: { stroke: line }, axis, title: { color: ink },
-    legend: { labelColor: ink, titleColor: ink, orient: "bottom", layout: { bottom: { anchor: "start", direction: "vertical", margin: 6 } }, columns: room < 420 ? 1 : 3, labelLimit: Math.max(room - 40, 120), symbolBaseFillColor: quiet, symbolBaseStrokeColor: quiet }, header: { labelColor: ink, titleColor: ink },
-    rule: { color: quiet }, text: { color: ink }, tick: { color: colour("--accent") },
-  };
-}
+// --- charts
 
 const drawn = new Map();
 async function draw(holder, figure) {
+  const room = holder.parentElement.clientWidth;
+  if (!room) return;  // folded: drawn when it is opened
   try {
-    const told = { ...figure.spec, description: `${figure.title}. ${figure.says}` };
-    const room = holder.parentElement.clientWidth - 90;  // what axes take
-    if (told.width && room > 150 && room < told.width) told.width = room;
-    if (told.spec?.width && room > 150 && room < told.spec.width) told.spec = { ...told.spec, width: room };
-    if (told.facet && room < 2 * (told.spec.width + 60)) {  // panels below one another
-      told.facet = told.facet.column ?? told.facet;
-      told.columns = 1;
+    const told = structuredClone({ ...figure.spec, description: `${figure.title}. ${figure.says}` });
+    const legend = { ...report.config.legend, columns: Math.max(1, Math.floor((room - 40) / (7 * figure.letters + 40))) };
+    if (figure.places) {
+      const place = figure.places.findLast((one) => one.width <= room - 70) ?? figure.places[0];
+      Object.assign(told, { width: place.width, height: place.height });
+      told.data.values.forEach((row, i) => { [row.lx, row.ly, row.led, row.align] = place.rows[i]; });
+    } else if (told.facet) {
+      const panels = new Set(told.data.values.map((row) => row[told.facet.field])).size;
+      told.columns = Math.max(1, Math.min(panels === 4 ? 2 : panels, 3, Math.floor(room / 300)));
+      told.spec.width = Math.max(180, Math.min(520, room / told.columns - 62));
+    } else if (figure.name.startsWith("confusion")) {
+      told.width = told.height = Math.max(200, Math.min(told.width, room - 110));
+    } else {
+      told.width = Math.max(180, Math.min(640, room - 140));
     }
     drawn.get(holder)?.finalize();
     holder.textContent = "";
     // An interpreter of expressions, and style.css instead of styles that scripts add: a strict Content-Security-Policy allows no others.
-    drawn.set(holder, await window.vegaEmbed(holder, told, { renderer: "svg", actions: false, config: looks(room), ast: true, defaultStyle: false, tooltip: { disableDefaultStyle: true } }));
+    drawn.set(holder, await window.vegaEmbed(holder, told, { renderer: "svg", actions: false, config: { ...report.config, legend }, ast: true, defaultStyle: false, tooltip: { disableDefaultStyle: true } }));
   } catch (problem) {
     holder.replaceChildren(make("p", { className: "error", textContent: `This chart could not be drawn: ${problem.message}` }));
     console.error(problem);
   }
 }
 
-function titled(tag, title, options, ...children) {
-  const id = `title-${title.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-")}`;
-  return make(tag, { ...options, attributes: { "aria-labelledby": id } }, make("h3", { id, textContent: title }), ...children);
+let width = window.innerWidth;
+window.addEventListener("resize", () => {
+  if (window.innerWidth === width) return;  // a phone's address bar
+  width = window.innerWidth;
+  for (const [holder, figure] of shown) if (holder.isConnected) draw(holder, figure);
+});
+
+const shown = new Map();
+function chart(figure) {
+  const holder = make("div", { className: "chart scroll", id: `chart-${figure.name}`, tabIndex: 0, attributes: { role: "group", "aria-label": figure.title } });
+  const inside = make("div");  // vega-embed gives this one its own style
+  holder.append(inside);
+  shown.set(inside, figure);
+  requestAnimationFrame(() => draw(inside, figure));  // once it has a width
+  return holder;
 }
 
-// What has not changed stays in the page, with what was picked and typed in it.
+function card(kind, title, options, ...children) {
+  const id = `title-${title.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-")}`;
+  return make(kind, { ...options, attributes: { "aria-labelledby": id } }, make("h3", { id, textContent: title }), ...children);
+}
+
+function caption(item) { return make("figcaption", {}, `${item.says} `, make("code", { textContent: item.name, title: "The name of its file" })); }
+
+// Cards that have not changed stay in the page, with what was picked and typed in them.
 const kept = new Map();
 function keep(name, content, build) {
   const key = JSON.stringify(content);
@@ -56,89 +74,172 @@ function keep(name, content, build) {
   return kept.get(name).card;
 }
 
-function caption(item) {
-  const parts = [make("span", { textContent: item.says })];
-  if (item.command) parts.push(make("code", { textContent: item.command }));
-  return make("figcaption", {}, ...parts);
-}
-
 function chartCard(figure) {
-  const holder = make("div", { className: "chart scroll", id: `chart-${figure.name}`, tabIndex: 0, attributes: { role: "group", "aria-label": figure.title } });
-  const inside = make("div");  // vega-embed gives this one its own style
-  holder.append(inside);
-  const card = titled("figure", figure.title, { className: figure.wide || figure.spec.width > 520 ? "wide" : "" }, holder, caption(figure));
-  requestAnimationFrame(() => draw(inside, figure));  // once it has a width
-  return card;
+  return keep(`figure ${figure.name}`, figure, () => card("figure", figure.title, { className: figure.spec.facet ? "wide" : "" }, chart(figure), caption(figure)));
 }
 
 function pictureCard(picture) {
-  const image = make("img", { src: picture.uri, alt: `${picture.title}. ${picture.says}` });
-  return titled("figure", picture.title, { className: picture.wide ? "picture wide" : "picture" }, image, caption(picture));
+  return card("figure", picture.title, { className: "picture" }, make("img", { src: picture.uri, alt: `${picture.title}. ${picture.says}` }), caption(picture));
 }
+
+// --- the answer
+
+function choose(protocol) {
+  view.protocol = protocol;
+  render(report);
+  byId("section-answer").scrollIntoView({ block: "start" });
+}
+
+function interval(found) {
+  const reach = 1.15 * Math.max(Math.abs(found.low), Math.abs(found.high), 2 * found.margin);
+  const at = (value) => `${(50 + 50 * value / reach).toFixed(2)}%`;
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const add = (tag, attributes, text = "") => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.textContent = text;
+    svg.append(element);
+  };
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `Difference to exact attention, ${found.says} points; 0 is no difference, and the margin is ${found.margin} points`);
+  svg.setAttribute("class", "interval");
+  add("rect", { x: at(-found.margin), width: `${(100 * found.margin / reach).toFixed(2)}%`, y: 4, height: 26, class: "margin" });
+  add("line", { x1: "50%", x2: "50%", y1: 4, y2: 30, class: "zero" });
+  add("line", { x1: at(found.low), x2: at(found.high), y1: 17, y2: 17, class: "reach" });
+  add("circle", { cx: at(found.mean), cy: 17, r: 6 });
+  add("text", { x: "0", y: 46 }, "exact is better");
+  add("text", { x: "50%", y: 46, "text-anchor": "middle" }, "0");
+  add("text", { x: "100%", y: 46, "text-anchor": "end" }, found.model.length < 25 ? `${found.model} is better` : "this model is better");
+  return svg;
+}
+
+function answerCard(found) {
+  const facts = Object.entries(found.facts).flatMap(([name, text]) => [make("dt", { textContent: name }), make("dd", { textContent: text })]);
+  const verdict = found.verdict ? [make("span", { className: `verdict ${found.verdict.replace(" ", "-")}`, textContent: found.verdict })] : [];
+  return make("div", { className: "card answer" },
+    make("p", { className: "headline" }, ...verdict, found.headline),
+    ...(found.difference ? [interval({ ...found.difference, model: found.model })] : []),
+    make("dl", {}, ...facts, ...(found.command ? [make("dt", { textContent: "To run it, with the options you used" }), make("dd", {}, make("code", { textContent: found.command }))] : [])));
+}
+
+function allAnswers() {
+  const rows = report.conclusions.map((found) => {
+    const button = make("button", { type: "button", className: "link", textContent: found.protocol });
+    button.onclick = () => choose(found.protocol);
+    return make("tr", { className: found.protocol === view.protocol ? "chosen" : "" },
+      make("td", { className: "text" }, button), make("td", { className: "text" }, found.verdict ? make("span", { className: `verdict ${found.verdict.replace(" ", "-")}`, textContent: found.verdict }) : ""),
+      make("td", { className: "text", textContent: found.headline }));
+  });
+  const head = make("tr", {}, ...["Trained on", "Verdict", "Answer"].map((name) => make("th", { scope: "col", className: "text plain", textContent: name })));
+  return make("div", { className: "card" }, make("p", { className: "quiet", textContent: `These runs are of ${rows.length} kinds that cannot be compared with each other. Choose one; the page below shows it.` }),
+    make("div", { className: "tablebox scroll short", tabIndex: 0, attributes: { role: "region", "aria-label": "All answers" } }, make("table", { id: "answers-table" }, make("thead", {}, head), make("tbody", {}, ...rows))));
+}
+
+// --- the chart of costs
+
+function paretoCard() {
+  const charts = mine(report.figures.filter((f) => f.axis));
+  if (!charts.length) return null;
+  const now = charts.find((f) => f.axis === view.axis) ?? charts[0];
+  const holder = make("div", {}, chart(now), caption(now));
+  const pick = make("fieldset", { className: "axes" }, make("legend", { className: "quiet", textContent: "Accuracy against" }), ...charts.map((figure) => {
+    const input = make("input", { type: "radio", name: "axis", value: figure.axis, checked: figure === now });
+    input.onchange = () => { view.axis = figure.axis; holder.replaceChildren(chart(figure), caption(figure)); };
+    return make("label", {}, input, figure.axis);
+  }));
+  return make("figure", { id: "pareto", attributes: { "aria-label": "Accuracy against cost" } }, pick, holder);
+}
+
+// --- the table
+
+const mine = (items) => items.filter((item) => (item.protocol ? item.protocol === view.protocol : !item.data || item.data === report.data[view.protocol]));
 
 function rowsShown() {
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  let rows = report.rows.filter((row) => words.every((word) => row.cells.some((cell) => cell.show.toLowerCase().includes(word))));
-  if (sorted.column !== null) {
-    const key = (row) => row.cells[sorted.column].value;
-    const order = (a, b) => (a === null) - (b === null) || (typeof a === "string" ? a.localeCompare(b) : a - b);
-    rows = rows.toSorted((a, b) => {
-      const [x, y] = [key(a), key(b)];
-      return x === null || y === null ? order(x, y) : (sorted.up ? 1 : -1) * order(x, y);
-    });
-  }
-  return rows;
-}
-
-function fillTable(body, count) {
-  const rows = rowsShown();
-  body.replaceChildren(...rows.map((row) => make("tr", { className: row.exact ? "exact" : "" },
-    ...row.cells.map((cell, i) => make("td", { className: report.columns[i].text ? "text" : "", textContent: cell.show })))));
-  if (!rows.length) body.append(make("tr", {}, make("td", { className: "text quiet", colSpan: report.columns.length, textContent: "No model has all of these words." })));
-  count.textContent = `${rows.length} of ${report.rows.length} models`;
+  const words = view.filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const rows = mine(report.rows).filter((row) => words.every((word) => row.cells.some((cell) => cell.show.toLowerCase().includes(word))));
+  if (view.sorted === null) return rows;
+  const key = (row) => row.cells[report.columns.findIndex((column) => column.name === view.sorted)]?.value ?? null;
+  const order = (a, b) => (a === null) - (b === null) || (typeof a === "string" ? a.localeCompare(b) : a - b);
+  return rows.toSorted((a, b) => {
+    const [x, y] = [key(a), key(b)];
+    return x === null || y === null ? order(x, y) : (view.up ? 1 : -1) * order(x, y);
+  });
 }
 
 function tableCard() {
-  const body = make("tbody"), count = make("span", { className: "quiet", attributes: { role: "status" } });
-  const heads = report.columns.map((column, i) => {
-    const button = make("button", { type: "button", textContent: column.name, title: `${column.about}; click to sort` });
-    const head = make("th", { className: column.text ? "text" : "", scope: "col" }, button);
-    button.onclick = () => {
-      sorted = { column: i, up: sorted.column === i ? !sorted.up : column.text };
-      for (const other of heads) other.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", sorted.up ? "ascending" : "descending");
-      fillTable(body, count);
-    };
-    if (sorted.column === i) head.setAttribute("aria-sort", sorted.up ? "ascending" : "descending");
-    return head;
-  });
-  const input = make("input", { type: "search", id: "filter", value: filter, placeholder: "such as mnist relu" });
-  input.oninput = () => { filter = input.value; fillTable(body, count); };
-  fillTable(body, count);
-  const table = make("table", { id: "table" }, make("caption", { className: "quiet" }, make("span", { textContent: report.caption })), make("thead", {}, make("tr", {}, ...heads)), body);
+  const box = make("div", { className: "tablebox scroll", tabIndex: 0, attributes: { role: "region", "aria-label": "Table of models" } });
+  const count = make("span", { className: "quiet", attributes: { role: "status" } });
+  const every = mine(report.rows);
+  const there = report.columns.map((column, i) => ({ ...column, i })).filter((column) => every.some((row) => row.cells[column.i].value !== null));
+  const fill = () => {
+    let columns = there.filter((column) => view.wide || (column.main && column.name !== "data"));
+    if (window.innerWidth < 640) {  // what was measured comes into view
+      const late = (column) => ["runs", "attention"].indexOf(column.name);
+      columns = columns.toSorted((a, b) => late(a) - late(b));
+    }
+    const rows = rowsShown(), kind = (column) => (column.name === "verdict" ? "text word" : column.text ? "text" : "");
+    const heads = columns.map((column) => {
+      const button = make("button", { type: "button", textContent: column.name, title: `${column.about}; click to sort` });
+      button.onclick = () => {
+        Object.assign(view, { sorted: column.name, up: view.sorted === column.name ? !view.up : column.text });
+        fill();
+        [...box.querySelectorAll("th button")].find((other) => other.textContent === column.name).focus();
+      };
+      const head = make("th", { className: kind(column), scope: "col" }, button);
+      if (view.sorted === column.name) head.setAttribute("aria-sort", view.up ? "ascending" : "descending");
+      return head;
+    });
+    const body = make("tbody", {}, ...rows.map((row) => make("tr", { className: row.exact ? "exact" : "" },
+      ...columns.map((column) => make("td", { className: kind(column), textContent: row.cells[column.i].show })))));
+    if (!rows.length) body.append(make("tr", {}, make("td", { className: "text quiet", colSpan: columns.length, textContent: "No model has all of these words." })));
+    box.replaceChildren(make("table", { id: "table" }, make("thead", {}, make("tr", {}, ...heads)), body));
+    count.textContent = `${rows.length} of ${every.length} models`;
+  };
+  const input = make("input", { type: "search", id: "filter", value: view.filter, placeholder: "such as relu" });
+  input.oninput = () => { view.filter = input.value; fill(); };
+  const wide = make("input", { type: "checkbox", id: "wide", checked: view.wide });
+  wide.onchange = () => { view.wide = wide.checked; fill(); };
+  fill();
+  const more = there.some((column) => !column.main) ? [make("label", {}, wide, " all columns")] : [];
   return make("div", { className: "card" },
-    make("div", { className: "tools" }, make("label", { textContent: "Show only ", htmlFor: "filter" }), input, count),
-    make("div", { className: "tablebox scroll", tabIndex: 0, attributes: { role: "region", "aria-label": "Table of models" } }, table),
-    make("p", { className: "quiet" }, make("code", { textContent: report.tableCommand })));
+    make("div", { className: "tools" }, make("label", { textContent: "Filter ", htmlFor: "filter" }), input, ...more, count), box,
+    make("p", { className: "quiet small screen", textContent: "Shaded rows have exact attention in every layer. Click a heading to sort." }));
 }
 
-function classCard() {
-  const body = make("tbody"), names = Object.keys(report.reports);
+// --- the rest, folded
+
+function classCard(reports) {
+  const body = make("tbody"), names = Object.keys(reports);
   const pick = make("select", { id: "class-model" }, ...names.map((name) => make("option", { textContent: name, value: name })));
-  const fill = () => body.replaceChildren(...Object.entries(report.reports[pick.value]).map(([name, v]) => make("tr", {},
+  const fill = () => body.replaceChildren(...Object.entries(reports[pick.value]).map(([name, v]) => make("tr", {},
     make("td", { className: "text", textContent: name }),
     ...["precision", "recall", "f1-score"].map((key) => make("td", { textContent: (100 * v[key]).toFixed(1) })),
     make("td", { textContent: v.support.toLocaleString("en") }))));
-  if (names.includes(classModel)) pick.value = classModel;
-  pick.onchange = () => { classModel = pick.value; fill(); };
+  if (names.includes(view.classModel)) pick.value = view.classModel;
+  pick.onchange = () => { view.classModel = pick.value; fill(); };
   fill();
-  const heads = ["class", "precision %", "recall %", "F1 %", "images"];
-  const head = make("thead", {}, make("tr", {}, ...heads.map((name, i) => make("th", { scope: "col", className: i ? "" : "text", style: "padding:.4rem .6rem", textContent: name }))));
-  return titled("figure", "Class report", {},
+  const head = make("tr", {}, ...["class", "precision %", "recall %", "F1 %", "images"].map((name, i) => make("th", { scope: "col", className: i ? "plain" : "text plain", textContent: name })));
+  return card("figure", "Class report", {},
     make("div", { className: "tools" }, make("label", { htmlFor: "class-model", textContent: "Model" }), pick),
-    make("div", { className: "tablebox scroll", tabIndex: 0, attributes: { role: "region", "aria-label": "Class report" } }, make("table", {}, head, body)),
-    make("figcaption", { textContent: "On the test images, first seed." }));
+    make("div", { className: "tablebox scroll", tabIndex: 0, attributes: { role: "region", "aria-label": "Class report" } }, make("table", {}, make("thead", {}, head), body)),
+    make("figcaption", { textContent: "On the test images; the model's first seed." }));
 }
+
+function list(lines, ...codes) {
+  return make("ul", { className: "lines" }, ...lines.map((line) => make("li", { textContent: line })), ...codes.map((code) => make("li", {}, make("code", { textContent: code }))));
+}
+
+function folded(name, about, fill) {
+  const id = `section-${name.toLowerCase().replaceAll(" ", "-")}`;
+  const inside = make("div", { className: "inside" }), summary = make("summary", {}, make("h2", { textContent: name }), make("span", { className: "quiet", textContent: about }));
+  const box = make("details", { id, open: view.open.has(id) }, summary, inside);
+  const show = () => { if (box.open && !inside.childElementCount) inside.append(...fill()); };
+  box.ontoggle = () => { view.open[box.open ? "add" : "delete"](id); show(); };
+  show();
+  return box;
+}
+
+const counted = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 function section(name, ...children) {
   const id = `section-${name.toLowerCase().replaceAll(" ", "-")}`;
@@ -147,30 +248,37 @@ function section(name, ...children) {
 
 function render(found) {
   report = found;
-  const active = document.activeElement;
-  const cardOf = (figure) => keep(`figure ${figure.name}`, figure, () => chartCard(figure));
-  byId("title").textContent = report.title;
-  document.title = report.title;
+  const active = document.activeElement, several = report.conclusions.length > 1;
+  if (!report.conclusions.some((one) => one.protocol === view.protocol)) view.protocol = report.conclusions[0]?.protocol ?? null;
+  byId("title").textContent = document.title = report.title;
   byId("lead").textContent = report.lead;
-  const parts = [];
+  const parts = [], more = [];
   if (report.rows.length) {
-    const overview = report.figures.filter((f) => f.section === "Overview").map(cardOf);
-    parts.push(section("Overview", make("div", { className: "cards" }, ...overview), make("p", {}), keep("table", [report.columns, report.rows], tableCard),
-      make("ul", { className: "lines quiet" }, ...report.notes.map((note) => make("li", { textContent: note })))));
+    const answer = report.conclusions.find((one) => one.protocol === view.protocol);
+    if (several) parts.push(section("All answers", keep("answers", [report.conclusions, view.protocol], allAnswers)));
+    parts.push(section("Answer", ...(several ? [make("p", { className: "quiet", textContent: answer.protocol })] : []), keep("answer", answer, () => answerCard(answer))));
+    const pareto = keep("pareto", [view.protocol, mine(report.figures.filter((f) => f.axis))], paretoCard);
+    if (pareto) parts.push(section("Accuracy and cost", pareto));
+    parts.push(section("Models", keep("table", [view.protocol, report.columns, report.rows], tableCard), list(report.warnings)));
+    const lines = report.sentences[view.protocol] ?? [];
+    if (lines.length) more.push(folded("All comparisons", counted(lines.length, "answer"), () => [list([...lines, report.explained[view.protocol]])]));
   }
-  const answers = Object.entries(report.sentences);
-  if (answers.length) parts.push(section("Answers", ...answers.flatMap(([where, lines]) => [
-    make("h3", { textContent: where }), make("ul", { className: "lines" }, ...lines.map((line) => make("li", { textContent: line })))])));
+  const reports = Object.fromEntries(mine(report.reports).map((one) => [one.name, one.classes]));
   for (const name of report.sections) {
-    const cards = report.figures.filter((f) => f.section === name).map(cardOf);
-    if (name === "Classes" && Object.keys(report.reports).length) cards.push(keep("classes", report.reports, classCard));
-    cards.push(...report.pictures.filter((p) => p.section === name).map(pictureCard));
-    if (cards.length) parts.push(section(name, make("div", { className: name === "Where models look" ? "cards small" : "cards" }, ...cards)));
+    const figures = mine(report.figures).filter((f) => f.section === name), pictures = mine(report.pictures).filter((p) => p.section === name);
+    const table = name === "Classes" && Object.keys(reports).length;
+    const counts = [[figures.length, "chart"], [table ? 1 : 0, "table"], [pictures.length, "picture"]].filter(([n]) => n).map(([n, what]) => counted(n, what));
+    if (!counts.length) continue;
+    const cards = () => [make("div", { className: name === "Where models look" ? "cards small" : "cards" }, ...figures.map(chartCard), ...(table ? [keep("classes", reports, () => classCard(reports))] : []), ...pictures.map(pictureCard))];
+    if (name === "Now training") parts.push(section(name, ...cards()));
+    else more.push(folded(name, counts.join(", "), cards));
   }
+  if (report.notes.length) more.push(folded("How this was measured", "and how to save it", () => [list(report.notes, report.tableCommand, report.figureCommand)]));
   byId("content").replaceChildren(...parts);
+  byId("details").replaceChildren(...more);
   const again = active?.isConnected ? active : active?.id && byId(active.id);
   if (again && again !== document.body) again.focus({ preventScroll: true });
-  const anchors = [...document.querySelectorAll("main section")].map((s) => make("li", {}, make("a", { href: `#${s.id}`, textContent: s.querySelector("h2").textContent })));
+  const anchors = [...document.querySelectorAll("main section, main details")].map((s) => make("li", {}, make("a", { href: `#${s.id}`, textContent: s.querySelector("h2").textContent, onclick: () => { if (s.tagName === "DETAILS") s.open = true; } })));
   byId("sections").replaceChildren(...anchors);
   byId("foot").textContent = report.foot;
   byId("state").hidden = report.rows.length > 0;
@@ -178,6 +286,5 @@ function render(found) {
   byId("state").textContent = report.rows.length ? "" : report.empty;
 }
 
-dark.addEventListener("change", () => { kept.clear(); if (report) render(report); });
 const given = byId("report").textContent.trim();
 if (given) render(JSON.parse(given));

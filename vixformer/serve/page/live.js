@@ -17,7 +17,7 @@ async function refresh() {
   } catch (problem) {
     byId("state").hidden = false;
     byId("state").className = "error";
-    byId("state").textContent = `There is no news from the server: ${problem.message}. This page goes on asking.`;
+    byId("state").textContent = `The server does not answer: ${problem.message}. This page keeps trying.`;
     seen = null;
   }
   setTimeout(refresh, 3000);
@@ -25,25 +25,20 @@ async function refresh() {
 
 // --- try it
 
-let picture = null, asked = 0, attentions = {};
+let picture = null, asked = 0, known = [];
 const state = (text, bad = false) => { byId("try-state").textContent = text; byId("try-state").className = bad ? "error" : "quiet"; };
 
 async function listModels() {
-  const models = await (await fetch("api/models")).json();
-  attentions = Object.fromEntries(models.map((m) => [m.name, m.attention]));
-  byId("try").hidden = models.length === 0;
-  byId("try-none").hidden = models.length > 0;
-  const chosen = new Set([...document.querySelectorAll("#models input:checked")].map((box) => box.value));
-  if (!chosen.size) {  // the best exact model, and the best other one of the same data
-    const first = models.find((m) => m.attention === "softmax") ?? models[0];
-    const other = models.find((m) => m.data === first?.data && m.attention !== "softmax");
-    for (const m of [first, other]) if (m) chosen.add(m.name);
-  }
-  const boxes = models.map((m) => make("label", {},
+  known = await (await fetch("api/models")).json();
+  byId("try").hidden = known.length === 0;
+  byId("try-none").hidden = known.length > 0;
+  const chosen = new Set(picked().length ? picked() : known.slice(0, 1).map((m) => m.name));  // the best comes first
+  const several = new Set(known.map((m) => m.data)).size > 1;
+  const boxes = known.map((m) => make("label", {},
     make("input", { type: "checkbox", value: m.name, checked: chosen.has(m.name), onchange: ready }),
-    ` ${m.name} `, make("span", { className: "quiet", textContent: `${m.test_top1.toFixed(1)} %, ${m.attention}` })));
+    ` ${m.name} `, make("span", { className: "quiet", textContent: `${m.test_top1.toFixed(1)} %${several ? ` of ${m.data}` : ""}, ${m.attention}` })));
   byId("models").replaceChildren(byId("models").querySelector("legend"), ...boxes);
-  allow();
+  ready();
 }
 
 function picked() { return [...document.querySelectorAll("#models input:checked")].map((box) => box.value); }
@@ -53,42 +48,55 @@ function allow() {
   byId("ask").disabled = !picture || !names.length || names.length > 8;
 }
 
+// A drawing is a small gray picture: models of photographs would only guess.
+function offerDrawing() {
+  const drawn = known.filter((m) => picked().includes(m.name) && m.channels === 1 && Math.max(m.height, m.width) <= 64);
+  byId("drawing").hidden = byId("invert-label").hidden = drawn.length === 0;
+  if (!drawn.length) return;
+  const digits = drawn[0].classes.every((name) => /^\d/.test(name));
+  const what = digits ? "a digit" : `one of: ${drawn[0].classes.slice(0, 4).join(", ")}${drawn[0].classes.length > 4 ? " …" : ""}`;
+  byId("draw-help").textContent = `Or draw ${what}, with finger or mouse. The models know white on black.`;
+}
+
 function ready() {
   const names = picked();
   allow();
-  if (names.length > 8) state("At most eight models at a time.", true);
-  else if (!picture) state("Choose or draw a picture first.");
+  offerDrawing();
+  if (names.length > 8) state("Choose at most eight models at a time.", true);
   else if (!names.length) state("Choose a model.");
+  else if (!picture) state("Choose a picture first.");
   else state("");
 }
 
-function use(blob, ask = true) {
+function use(blob, drawn = false) {
   picture = blob;
   const image = byId("shown");
   if (image.src) URL.revokeObjectURL(image.src);
   image.src = URL.createObjectURL(blob);
   image.alt = "The picture to be classified";
-  image.hidden = false;
+  image.hidden = drawn;
   image.onerror = () => { image.hidden = true; };
   ready();
-  if (ask && !byId("ask").disabled) question();
+  if (!byId("ask").disabled) question(drawn);
 }
 
-async function question() {
+async function question(drawn = false) {
   const mine = ++asked;
   const query = new URLSearchParams(picked().map((name) => ["model", name]));
   query.append("invert", byId("invert").checked);
-  state("Looking …");
+  state("Classifying …");
   byId("ask").disabled = true;
   try {
-    const known = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/tiff", "image/x-portable-pixmap"];
-    const kind = known.includes(picture.type) ? picture.type : "application/octet-stream";
+    const kinds = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/tiff", "image/x-portable-pixmap"];
+    const kind = kinds.includes(picture.type) ? picture.type : "application/octet-stream";
     const reply = await fetch(`api/predict?${query}`, { method: "POST", body: picture, headers: { "Content-Type": kind } });
     const found = await reply.json();
     if (mine !== asked) return;
     if (!reply.ok) throw new Error(found.detail ?? reply.statusText);
     show(found);
-    state("");
+    state(found.answers.map((a) => `${a.model}: ${a.top[0].label}, ${(100 * a.top[0].probability).toFixed(0)} %`).join("; "));
+    // On a phone the answers are below the screen. Whoever draws wants to go on drawing.
+    if (!drawn && byId("answers").getBoundingClientRect().top > window.innerHeight - 300) byId("answers").scrollIntoView({ block: "start" });
   } catch (problem) {
     if (mine !== asked) return;
     byId("answers").replaceChildren();
@@ -100,14 +108,14 @@ async function question() {
 function show(found) {
   byId("answers").replaceChildren(...found.answers.map((answer) => make("div", { className: "card" },
     make("h3", { textContent: answer.model }),
-    make("p", { className: "quiet", textContent: attentions[answer.model] ?? "" }),
+    make("p", { className: "quiet", textContent: known.find((m) => m.name === answer.model)?.attention ?? "" }),
     ...answer.top.map((guess) => make("div", { className: "guess" },
       make("span", { textContent: guess.label }), make("span", { textContent: `${(100 * guess.probability).toFixed(1)} %` }),
       make("i", { style: `width:${100 * guess.probability}%`, attributes: { "aria-hidden": "true" } }))),
     make("p", { className: "quiet", textContent: `${answer.milliseconds.toFixed(1)} ms for this image` }),
     make("div", { className: "maps" }, ...Object.entries(answer.maps).map(([name, uri]) => make("figure", {},
       make("img", { src: uri, alt: `Where the model looks: ${name}`, width: 112, height: 112 }), make("figcaption", { textContent: name })))),
-    ...(Object.keys(answer.maps).length ? [] : [make("p", { className: "quiet", textContent: "It has no attention map to draw." })]))));
+    ...(Object.keys(answer.maps).length ? [] : [make("p", { className: "quiet", textContent: "This attention has no map to draw." })]))));
 }
 
 const drop = byId("drop"), file = byId("file");
@@ -121,7 +129,7 @@ document.addEventListener("paste", (event) => {
   const one = [...(event.clipboardData?.items ?? [])].find((item) => item.type.startsWith("image/"))?.getAsFile();
   if (one) use(one);
 });
-byId("ask").onclick = question;
+byId("ask").onclick = () => question();
 byId("invert").onchange = () => picture && question();
 
 const canvas = byId("draw"), pen = canvas.getContext("2d");
@@ -141,7 +149,7 @@ canvas.onpointerdown = (event) => {
   pen.stroke();
 };
 canvas.onpointermove = (event) => { if (drawing) { pen.lineTo(...place(event)); pen.stroke(); } };
-canvas.onpointerup = canvas.onpointercancel = () => { drawing = false; canvas.toBlob((blob) => use(blob), "image/png"); };
+canvas.onpointerup = canvas.onpointercancel = () => { drawing = false; canvas.toBlob((blob) => use(blob, true), "image/png"); };
 byId("clear").onclick = () => {
   wipe();
   picture = null;

@@ -1,0 +1,73 @@
+"""The answer that a page begins with: the verdict of the runs, in words that a reader can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.support.runs import recorded
+from vixformer.report.conclusions import Conclusion, conclusions, duration
+from vixformer.report.sentences import answers
+from vixformer.results.evidence import LEVEL
+from vixformer.results.groups import Group
+from vixformer.results.power import need
+
+EXACT, RELU = "hybrid/mnist/all-standard", "hybrid/mnist/all-relu-64"
+
+
+def group(name: str, tops: Sequence[float]) -> Group:
+    """Kept runs of three seeds with other accuracies."""
+    runs = recorded(name)[: len(tops)]
+    return Group(name, tuple(replace(run, summary={**(run.summary or {}), "test_top1": top}) for run, top in zip(runs, tops, strict=True)))
+
+
+def concluded(exact: Sequence[float], relu: Sequence[float], margin: float = 0.5) -> Conclusion:
+    groups = [some for some in (group(EXACT, exact), group(RELU, relu)) if some.runs]
+    (found,) = conclusions(groups, answers(groups, margin), margin)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("relu", "verdict", "headline"),
+    [
+        ((55.0, 56.1, 57.0), "shown", "all-relu-64 is more accurate than exact attention, by 5.0 ± 0.1 points."),
+        ((45.0, 46.1, 47.0), "shown", "Exact attention is the most accurate. all-relu-64 comes closest, 5.0 ± 0.1 points behind."),
+        ((50.0, 51.1, 52.0), "ruled out", "all-relu-64 is as accurate as exact attention: any difference is below 0.5 points."),
+        ((51.0, 50.1, 55.0), "open", "Not decided yet: all-relu-64 is 1.0 ± 4.8 points ahead of exact attention."),
+        ((49.0, 48.1, 53.0), "open", "Not decided yet: all-relu-64 is 1.0 ± 4.8 points behind exact attention."),
+        ((55.0,), "open", "Not decided yet: all-relu-64 is 4.0 ± "),
+    ],
+)
+def test_the_headline_is_the_verdict(relu: Sequence[float], verdict: str, headline: str) -> None:
+    found = concluded((50.0, 51.0, 52.0), relu)
+    assert found.verdict == verdict
+    assert found.headline.startswith(headline)
+    assert found.facts["Verdict"].startswith(verdict)
+    assert found.facts["Rests on"].startswith("3 seeds of each" if len(relu) == 3 else "1 to 3 seeds of each")
+
+
+def test_an_open_answer_says_how_many_seeds_would_close_it() -> None:
+    found = concluded((50.0, 51.0, 52.0), (51.0, 50.1, 55.0))
+    assert found.effect is not None
+    sides = group(RELU, (51.0, 50.1, 55.0)), group(EXACT, (50.0, 51.0, 52.0))
+    wanted = need(*sides, found.effect, abs(found.effect.mean), 0.5, LEVEL)
+    assert found.facts["What would change it"].startswith(
+        f"About {wanted.show:,} seeds of each to show a true difference of {found.effect.mean:.1f} points"
+    )
+    assert f" or {wanted.rule_out:,} seeds of each to rule out one of 0.5" in found.facts["What would change it"]
+    assert found.command == f"vix compare {EXACT} {RELU} --seeds {min(wanted.show, wanted.rule_out)}"
+    assert concluded((50.0,), (51.0,)).command == f"vix compare {EXACT} {RELU} --seeds 3"
+    assert concluded((50.0, 51.0, 52.0), (55.0, 56.1, 57.0)).command == ""
+
+
+def test_without_exact_attention_there_is_no_verdict() -> None:
+    alone = concluded((), (55.0, 56.0))
+    assert (alone.verdict, alone.effect) == ("", None)
+    assert alone.headline == "One model: hybrid/mnist/all-relu-64 reaches 55.5 %. There is nothing to compare it with."
+    assert alone.facts["What would change it"] == "Runs with exact attention, trained in the same way."
+
+
+def test_durations_have_the_unit_that_people_use() -> None:
+    assert [duration(seconds) for seconds in (45, 600, 7200)] == ["45 s", "10 min", "2.0 hours"]

@@ -1,0 +1,180 @@
+"""The answer of each set of runs that can be compared: which attention, by how much, what that rests on, and what would change it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vixformer.measure.machine import in_words
+from vixformer.report.figures.figure import brief
+from vixformer.report.sentences import Answer
+from vixformer.results.evidence import LEVEL, METHODS, Effect
+from vixformer.results.groups import Group, counted, twin
+from vixformer.results.power import need
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    protocol: str
+    headline: str
+    verdict: str = ""
+    """On the difference to exact attention; empty where there is none."""
+    model: str = ""
+    """The model that the headline is about."""
+    effect: Effect | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
+    """What to type to know more."""
+
+    def to_dict(self, margin: float) -> dict[str, Any]:
+        found = self.effect
+        bar = None if found is None else {"mean": found.mean, "low": found.low, "high": found.high, "margin": margin}
+        told = {key: getattr(self, key) for key in ("protocol", "headline", "verdict", "model", "command")}
+        return {**told, "facts": dict(self.facts), "difference": bar and {**bar, "says": str(found)}}
+
+
+def conclusions(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]], margin: float) -> list[Conclusion]:
+    """One for each protocol, the largest first."""
+    alike: dict[str, list[Group]] = {}
+    for group in groups:
+        alike.setdefault(group.protocol, []).append(group)
+    found = [(some, _conclusion(protocol, some, answers.get(protocol, ()), margin)) for protocol, some in alike.items()]
+    found.sort(key=lambda pair: (pair[1].effect is None, -sum(len(group.runs) for group in pair[0])))
+    return [conclusion for _, conclusion in found]
+
+
+def _conclusion(protocol: str, groups: Sequence[Group], answers: Sequence[Answer], margin: float) -> Conclusion:
+    by_name, names = {group.name: group for group in groups}, brief(groups)
+    beside = [a for a in answers if a.question.model is not None] or [a for a in answers if a.question.one in by_name]
+    if not beside:
+        return _without_exact(protocol, groups)
+    better, equal, worse, undecided = _sorted(beside)
+    answer = max(better or equal or undecided or worse, key=lambda a: a.question.found.mean)
+    group, found = by_name[answer.question.one], answer.question.found
+    name, exact = names[group.name], twin(group, groups) if answer.question.model is not None else None
+    base = answer.question.other if exact is None else "exact attention"
+    size = f"{abs(found.mean):.1f} ± {found.half:.1f} points"
+    if better:
+        headline = f"{name} is more accurate than {base}, by {size}."
+    elif equal:
+        headline = f"{name} is as accurate as {base}: any difference is below {margin:g} points."
+    elif undecided:
+        headline = f"Not decided yet: {name} is {size} {'ahead of' if found.mean > 0 else 'behind'} {base}."
+    else:
+        headline = f"{base[0].upper()}{base[1:]} is the most accurate. {name} comes closest, {size} behind."
+    others = [(better, f"more accurate than {base}"), (equal, "as accurate"), (undecided, "open"), (worse, "less accurate")]
+    change, command = _change(answer, group, exact, len(answers), margin)
+    facts = {
+        "Attention": group.attention,
+        "Test accuracy": _accuracy(group) + ("" if exact is None else f"; {base} {_accuracy(exact)}"),
+        "Difference": f"{found} points, 95 % interval, {METHODS[found.method]}",
+        "Verdict": _verdict(answer, len(answers), margin),
+        f"Cost against {base}": _costs(answer) if exact is not None else "",
+        "The other models": _others(others, answer),
+        "Rests on": _rests_on(protocol, group, exact, groups),
+        "What would change it": change,
+    }
+    told = {key: text for key, text in facts.items() if text}
+    return Conclusion(protocol, headline, answer.judged.verdict, name, found, told, command)
+
+
+def _verdict(answer: Answer, family: int, margin: float) -> str:
+    found, verdict = answer.question.found, answer.judged.verdict
+    if verdict == "shown":
+        told = "the 95 % interval lies beyond zero"
+    elif verdict == "ruled out":
+        told = f"any difference is smaller than the margin of {margin:g} points"
+    elif found.method == "test images":
+        told = "one seed decides nothing"
+    elif found.low > 0 or found.high < 0:
+        told = f"the interval lies beyond zero, but among {family} comparisons one such interval can be chance"
+    else:
+        told = f"the runs show neither a difference nor that it is smaller than the margin of {margin:g} points"
+    return f"{verdict}: {told}" + (f"; corrected for {family} comparisons (Holm)" if family > 1 else "")
+
+
+def _costs(answer: Answer) -> str:
+    told = answer.question.costs
+    return ", ".join(told if any(cost.endswith("time") for cost in told) else (*told, "no clear difference in time"))
+
+
+def _sorted(beside: Sequence[Answer]) -> tuple[list[Answer], list[Answer], list[Answer], list[Answer]]:
+    """Better than exact attention, equal, worse, and open."""
+    kinds: dict[str, list[Answer]] = {"above": [], "within": [], "below": [], "open": []}
+    for answer in beside:
+        kinds["open" if answer.judged.verdict == "open" else answer.judged.direction].append(answer)
+    return kinds["above"], kinds["within"], kinds["below"], kinds["open"]
+
+
+def _others(kinds: Sequence[tuple[list[Answer], str]], told: Answer) -> str:
+    counts = [(sum(a is not told for a in some), what) for some, what in kinds]
+    return ", ".join(f"{n} {what}" for n, what in counts if n)
+
+
+def _accuracy(group: Group) -> str:
+    top1 = group.spread("test_top1")
+    return "" if top1 is None else f"{top1.mean:.1f} %" + ("" if top1.sd is None else f" ± {top1.sd:.1f}")
+
+
+def _rests_on(protocol: str, group: Group, exact: Group | None, groups: Sequence[Group]) -> str:
+    seconds = sum(s for g in groups for s in g.values("train_seconds"))
+    machines = sorted({in_words(m) for g in groups for run in g.runs if (m := (run.summary or {}).get("machine"))})
+    seeds = sorted({len(g.repetitions()) for g in (group, exact) if g is not None})
+    each = f"{seeds[0]} to {seeds[-1]} seeds" if seeds[1:] else counted(seeds[0], "seed")
+    told = [
+        f"{each} of each, of {counted(sum(len(g.runs) for g in groups), 'run')} of {counted(len(groups), 'model')}",
+        protocol,
+        f"{group.first['test_images']:,} test images",
+        *([f"{duration(seconds)} of training in all"] if seconds else []),
+        *machines[:2],
+        *([f"and {len(machines) - 2} more machines"] if machines[2:] else []),
+    ]
+    return "; ".join(told)
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def _change(answer: Answer, group: Group, exact: Group | None, family: int, margin: float) -> tuple[str, str]:
+    """In words, and the command that would do it."""
+    found = answer.question.found
+    trained = counted(group.runs[0].recipe.train.epochs, "epoch")
+    longer = f"These models trained for {trained}: longer training can change the order."
+    if exact is None:
+        return f"More seeds of both. {longer}", ""
+    names = shlex.join([g.runs[0].name or g.name for g in (exact, group)])
+    if found.method == "test images":
+        return f"More seeds: one says nothing about the spread. {longer}", f"vix compare {names} --seeds 3"
+    if answer.judged.verdict != "open":
+        return f"More seeds would only narrow the interval. {longer}", ""
+    size = max(abs(found.mean), margin)
+    wanted = need(group, exact, found, size, margin, LEVEL / family)
+    paths = [(wanted.show, f"to show a true difference of {size:.1f} points"), (wanted.rule_out, f"to rule out one of {margin:g}")]
+    if wanted.show == wanted.rule_out:
+        paths = paths[:1]
+    told = " or ".join(f"{seeds:,} seeds of each {what} (about {duration(60 * wanted.minutes(seeds))} more)" for seeds, what in paths)
+    seeds = min(seeds for seeds, _ in paths)
+    return f"About {told}, with a chance of 80 %. {longer}", f"vix compare {names} --seeds {seeds}"
+
+
+def _without_exact(protocol: str, groups: Sequence[Group]) -> Conclusion:
+    best = max(groups, key=_mean)
+    facts = {"Attention": best.attention, "Test accuracy": _accuracy(best), "Rests on": _rests_on(protocol, best, None, groups)}
+    name, exact = brief(groups)[best.name], any(group.exact for group in groups)
+    if len(groups) == 1:
+        headline = f"One model: {name} reaches {_mean(best):.1f} %. There is nothing to compare it with."
+    else:
+        headline = (
+            f"{name} has the highest accuracy, {_mean(best):.1f} %. There is no {'other' if exact else 'exact'} attention to compare with."
+        )
+    missing = "another attention" if exact else "exact attention"
+    facts["What would change it"] = f"Runs with {missing}, trained in the same way."
+    return Conclusion(protocol, headline, model=name, facts=facts)
+
+
+def _mean(group: Group) -> float:
+    top1 = group.spread("test_top1")
+    return 0.0 if top1 is None else top1.mean
