@@ -22,7 +22,7 @@ _WHERE = {
     "redraw": "attention.base",
     "from_timm": "conversion.published",
     "convert": "conversion.swap",
-    "push_to_hub": "export.hub",
+    "push_to_hub": "export.push",
     **dict.fromkeys(("create_attention", "create_model", "from_pretrained", "list_attentions", "list_models"), "models"),
     **dict.fromkeys(("list_recipes", "load_recipe"), "recipes"),
     **dict.fromkeys(("patch", "register_timm"), "conversion.timm"),
