@@ -43,7 +43,7 @@ POWERS = range(1, 9)
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float = 0.0, mask: Tensor | None = None) -> Tensor:
     """phi(q) (phi(k)' v) / (phi(q) . sum phi(k) + eps) of q (B, H, N, K), k and v (B, H, keys, K), in float32, returned in the dtype of v.
 
-    Backward keeps q, k and v and no feature. A kernel makes the features of the maps in `ops.feature_maps`; of other maps it gets the features.
+    Backward keeps q, k and v and no feature. A kernel makes the features of the maps that ops has; of other maps it gets them.
     `mask` is boolean (B, keys), true = keep.
     """
     check_heads(q, k, v)
