@@ -1,4 +1,4 @@
-"""The table of `make demo` in README.md, with nothing else running: `python -m benchmarks.demo --write README.md`, three minutes."""
+"""The table of `make demo` in README.md, with nothing else running: `python -m benchmarks.demo --write README.md`, two minutes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from vixformer.experiments.compare import compare
 from vixformer.tables import markdown
 from vixformer.terminal import comparison
 
+JOBS = 2
+"""As `make demo` has it."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -21,7 +24,7 @@ def main() -> None:
     options = parser.parse_args()
     recipes = {name: load_recipe(name) for name in list_recipes(options.recipes)}
     with alone(publishes=options.write is not None), tempfile.TemporaryDirectory() as runs:
-        found = compare(recipes, Path(runs), tell=lambda text: print(text, file=sys.stderr))
+        found = compare(recipes, Path(runs), jobs=JOBS, tell=lambda text: print(text, file=sys.stderr))
         disturbed = [row.name for row in found.rows if row.disturbed]
         columns, cells, notes = comparison(found)
         table = markdown(columns, [[cell.removeprefix("quick/") for cell in row] for row in cells])

@@ -35,7 +35,7 @@ LESS = {
     r"--tokens [\d ]+": "--tokens 17 ",
 }
 LINES = sorted({line for page in PAGES if page.stem != "commands" for line in commands(page) if not line.startswith("vix serve")})
-MINUTES = ("vix bench", "vix search", "vix compare", "vix train", "vix convert", "vix advise", "vix export")
+MINUTES = ("vix bench", "vix search", "vix compare", "vix train", "vix finetune", "vix convert", "vix advise", "vix export")
 """Of these one is in every run: test_python_about_a_run_works exports to ONNX."""
 
 

@@ -41,7 +41,7 @@ def release(folder: Path) -> None:
         raise ValueError("rounding costs too much: keep single precision")
     note = f"Its matrices are stored in half precision, with which it reaches {top1:.2f} %; it is loaded in single precision.\n"
     if run.recipe.data.name in LIGHT_ON_BLACK:
-        note += "It knows light things on black, as they are in its data: `vix predict --invert` is for dark ones on white.\n"
+        note += "It knows light things on black, as they are in its data; `vix predict` inverts images that are dark on light.\n"
     (target / "README.md").write_text(card(target, f"pretrained/{run.recipe.data.name}", "mit") + "\n" + note)
 
 

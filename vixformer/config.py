@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from vixformer.backbones.backbone import Backbone, BackboneConfig, build
 from vixformer.backbones.vit import ViT
-from vixformer.data.dataset import DataSet, Images, open_data
+from vixformer.data.dataset import TEST_SPLIT, DataSet, Images, open_data
 from vixformer.jsonfile import Values, read_json
 from vixformer.models import model_config
 from vixformer.registry import checked, later, stated, unknown
@@ -35,6 +35,8 @@ class Data:
     """Folder of its files. Left out: $VIX_DATA, or else ~/.cache/vix/data."""
     fraction: Share = 1.0
     """Stratified part of the training images to use, for quick experiments."""
+    test_split: Annotated[float, Field(gt=0.0, lt=1.0)] = later(TEST_SPLIT)
+    """Share of each class that is set apart for testing, if a folder of images has no test folder."""
     test_fraction: Share = 1.0
     """Stratified part of the test images to use, for models that need too long for all of them."""
     val_fraction: PartShare = 0.1
@@ -45,6 +47,8 @@ class Data:
     """Fold that validates, counted from 0."""
     split_seed: Seed = 0
     """Random seed of the split into training and validation images."""
+    gray: bool = later(False)
+    """Read the images of a folder in gray, for models that know gray images."""
     resize: PositiveInt | None = None
     """Resize images to this side, in pixels, before anything else."""
     crop: NonNegativeInt = 0
@@ -70,7 +74,8 @@ class Data:
             raise ValueError(f"resize = {self.resize} gives more than the {MOST_PIXELS:,} pixels that an image may have: make it smaller")
 
     def source(self) -> DataSet:
-        return open_data(self.name, self.root, None if self.resize is None else (self.resize, self.resize))
+        size = None if self.resize is None else (self.resize, self.resize)
+        return open_data(self.name, self.root, size, test_split=self.test_split, gray=self.gray)
 
 
 GIVEN = "PATH"
@@ -161,10 +166,11 @@ class Train:
             raise ValueError(f"loss=focal does not support label_smoothing = {self.label_smoothing}: leave label_smoothing at 0")
 
     def shortened(self, epochs: int) -> Train:
-        """At most so many epochs. Schedules keep their shape. The test set is read at the end only: every epoch would take a large part of
-        the time."""
-        if self.epochs <= epochs:
-            return replace(self, track_test=False)
+        """At most so many epochs. The test set is read at the end only: every epoch would take a large part of the time."""
+        return replace(self if self.epochs <= epochs else self.lasting(epochs), track_test=False)
+
+    def lasting(self, epochs: int) -> Train:
+        """So many epochs. Schedules keep their shape."""
         share = epochs / self.epochs
         return replace(
             self,
@@ -172,7 +178,6 @@ class Train:
             warmup=self.warmup * share,
             step_every=max(1, round(self.step_every * share)),
             restart_every=self._period(share),
-            track_test=False,
         )
 
     def _period(self, share: float) -> float:

@@ -89,6 +89,11 @@ def say(text: str) -> None:
         Console(file=file, width=_width(), highlight=False).print(text, markup=False, soft_wrap=not file.isatty())
 
 
+def say_next(*commands: str) -> None:
+    """The commands that continue from here, on one line."""
+    say(f"Next: {', or '.join(commands)}")
+
+
 def _width() -> int:
     return shutil.get_terminal_size((100, 40)).columns
 

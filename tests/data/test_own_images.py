@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from PIL import Image
 from vixformer.cli import main
 from vixformer.config import Data, Recipe, Train
 from vixformer.data import cache
+from vixformer.data.folder import Folder
 from vixformer.notes import Note
 from vixformer.progress import decoding
 from vixformer.training.parts import load_parts
@@ -58,22 +60,13 @@ def unlabeled_test(root: Path) -> None:
     image().save(root / "test/1.png")
 
 
-def unpacked_flat(root: Path) -> None:
-    shutil.rmtree(root / "test")
-    for name in ("cat", "dog"):
-        shutil.move(root / "train" / name, root / name)
-    (root / "train").rmdir()
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         (lambda _: None, r"there are only 21 images to train on: give --train.batch-size 16"),
         (only_one_class, "has only one class, cat"),
         (one_image_a_class, "one class has a single one: add images, or give --data.val-fraction 0"),
-        (lambda root: shutil.rmtree(root), "there is no folder .*photos: give --data.root ROOT"),
-        (lambda root: shutil.rmtree(root / "test"), "test is not there: a folder data set is a ROOT with"),
-        (unpacked_flat, r"move the class folders, such as cat, into .*train"),
+        (lambda root: shutil.rmtree(root), "there is no folder .*photos: give --data FOLDER"),
         (unlabeled_test, "test has no class folders"),
         (lambda root: (root / "train/emu").mkdir(), r"emu is a class folder without images \(.bmp, "),
         (lambda root: image().save(root / "test/cat/0.png") or (root / "test/cat").rename(root / "test/emu"), "test has the class emu"),
@@ -143,3 +136,78 @@ def test_where_nothing_can_be_stored_images_are_kept_in_memory(root: Path, monke
         kept = Data(name="folder", root=str(root)).source().read("train").pixels
     assert torch.equal(kept, stored)
     assert seen == list(range(1, len(kept) + 1))
+
+
+def flat(root: Path) -> Path:
+    """The same classes without train and test."""
+    shutil.rmtree(root / "test")
+    for name in ("cat", "dog"):
+        shutil.move(root / "train" / name, root / name)
+    (root / "train").rmdir()
+    return root
+
+
+@pytest.mark.parametrize("change", [flat, lambda root: shutil.rmtree(root / "test") or root])
+def test_without_a_test_folder_some_of_each_class_are_set_apart(root: Path, change: Callable[[Path], Path]) -> None:
+    source = Folder(change(root))
+    train, test = (dict(source.files(part)) for part in ("train", "test"))
+    assert not set(train) & set(test)
+    assert sorted(test.values()) == [0, 0, 1, 1]
+    assert len(train) == 20
+    assert source.files("test") == Folder(root).files("test")
+    whole = Folder(root, (8, 8)).whole()
+    assert (len(whole.train), len(whole.test), whole.train.classes) == (20, 4, ("cat", "dog"))
+    assert whole.split_off.endswith("no test folder: 4 of 24 images (20% of each class) are set apart for testing, always the same ones")
+    (cat,) = {path.parent for path, label in train.items() if label == 0}
+    image().save(cat / "new.png")
+    assert len(set(dict(Folder(root).files("test"))) & set(test)) >= 3  # one more image moves one at most
+    assert len(Folder(root, test_split=0.5).files("test")) == 6 + 6
+
+
+def test_a_class_may_be_called_train(root: Path) -> None:
+    flat(root)
+    shutil.copytree(root / "cat", root / "train")
+    assert Folder(root).classes() == ["cat", "dog", "train"]
+
+
+def test_a_folder_is_all_that_a_training_needs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was picked and which images test is said once; the next command is the last line."""
+    out = root.parent / "runs"
+    main(["train", "quick/exact", "--data", str(flat(root)), "--train.epochs", "2", "--train.no-measure", "--out", str(out)])
+    (folder,) = out.iterdir()
+    summary, recipe = (json.loads((folder / name).read_text()) for name in ("summary.json", "recipe.json"))
+    assert "4 of 24 images" in summary["split_off"]
+    assert summary["test_images"] == 4
+    assert recipe["data"] | {"root": str(root), "resize": 32} == recipe["data"]
+    assert (recipe["train"]["batch_size"], recipe["train"]["epochs"]) == (8, 2)
+    said = capsys.readouterr()
+    both = said.out + said.err
+    assert both.count("set apart for testing") == 1
+    assert "images of 32 x 32 pixels (--data.resize), batches of 8 (--train.batch-size). The flags choose others." in both
+    assert said.out.splitlines()[-1] == f"Next: vix predict {folder} IMAGE, or vix report {out}"
+
+
+def test_models_of_a_comparison_get_the_same_images(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = root.parent / "runs"
+    few = ["--epochs", "1", "--jobs", "2", "--train.no-measure", "--out", str(out)]
+    main(["compare", "quick/exact", "quick/fourier", "--data", str(flat(root)), *few])
+    recipes = [json.loads(path.read_text()) for path in out.glob("*/recipe.json")]
+    assert [(r["data"]["name"], r["data"]["resize"], r["train"]["batch_size"]) for r in recipes] == [("folder", 32, 8)] * 2
+    said = capsys.readouterr()
+    assert (said.out + said.err).count("set apart for testing") == 1
+    assert said.out.splitlines()[-1].startswith(f"Next: vix report {out}, or vix predict {out}/quick-")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"), [("no/such", "there is no folder no/such: --data takes a folder"), ("cifar11", 'mean "cifar10"')]
+)
+def test_data_that_is_neither_a_set_nor_a_folder(data: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "quick/exact", "--data", data])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+
+
+def test_gray_images_for_models_that_know_them(root: Path) -> None:
+    recipe = Recipe(data=Data(name="folder", root=str(root), resize=8, gray=True), train=Train(batch_size=8))
+    assert load_parts(recipe, torch.device("cpu")).train.images.shape == (1, 8, 8)

@@ -304,7 +304,7 @@ def test_a_folder_of_ones_own_is_decoded_once(tmp_path: Path, cache: Path) -> No
     with pytest.raises(ValueError, match="is no image that can be read"):
         source.read("train")
     assert not list(cache.rglob("*.part"))
-    with pytest.raises(ValueError, match=r"there is no folder .*nowhere: give --data.root ROOT"):
+    with pytest.raises(ValueError, match=r"there is no folder .*nowhere: give --data FOLDER"):
         Folder(tmp_path / "nowhere").read("train")
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -149,11 +150,37 @@ def test_dark_on_white_is_inverted(runs: Path, tmp_path: Path, capsys: pytest.Ca
     pixels = FashionMini(Path()).read("test").pixels[0]
     image_of(pixels).save(tmp_path / "light.png")
     image_of(255 - pixels).save(tmp_path / "dark.png")
-    said = []
-    for words in (["light.png"], ["dark.png", "--invert"], ["dark.png"]):
+    said, inverted, sentences = [], [], []
+    for words in (["light.png"], ["dark.png", "--invert"], ["dark.png"], ["dark.png", "--as-is"]):
         main(["predict", str(next(runs.glob("exact-seed0*"))), str(tmp_path / words[0]), "--json", *words[1:]])
-        said.append(json.loads(capsys.readouterr().out)["top"])
-    assert said[0] == said[1] != said[2]
+        out, err = capsys.readouterr()
+        answer = json.loads(out)
+        said.append(answer["top"])
+        inverted.append(answer.get("inverted", False))
+        sentences.append("1 image was inverted, because the model knows images on dark ground; --as-is" in err)
+    assert said[0] == said[1] == said[2] != said[3]
+    assert inverted == sentences == [False, False, True, False]
+
+
+def test_only_models_of_drawings_know_what_is_reversed() -> None:
+    dark, light = (Image.fromarray(np.full((28, 28), value, np.uint8)) for value in (20, 235))
+    prepare = Preprocessing(classes=("a", "b"), channels=1, stored=(28, 28), size=(28, 28), mean=(0.5,), std=(0.25,))
+    for border, ground, wrong in (
+        ((0.0, 0.1), "dark", light),
+        ((0.9, 1.0), "light", dark),
+        ((0.25, 0.8), None, None),
+        (None, None, None),
+    ):
+        model = replace(prepare, border=border)
+        assert model.ground == ground
+        assert [picture for picture in (dark, light) if model.reversed(picture)] == ([] if wrong is None else [wrong])
+
+
+def test_a_run_says_what_its_images_lie_on(runs: Path) -> None:
+    found = Preprocessing.load(next(runs.glob("exact-seed0*")) / "best")
+    assert found.border is not None
+    assert 0 <= found.border[0] <= found.border[1] < 0.2  # clothes are light on black
+    assert found.ground == "dark"
 
 
 def test_classes_that_are_not_those_of_the_model(runs: Path, tmp_path: Path) -> None:

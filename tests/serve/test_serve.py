@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 import shutil
 import socket
@@ -18,7 +19,7 @@ import httpx
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 from tests.data.test_pictures import bomb, encoded
 from tests.training.test_loop import tiny
@@ -104,6 +105,11 @@ def test_a_picture_is_classified_as_torch_does_it(served: Served, sneaker: tuple
     assert served.ask(data, maps=False).json()["answers"][0]["maps"] == {}
     upside = served.ask(data, invert=True).json()["answers"][0]["top"]
     assert upside != answers[0]["top"]
+    with Image.open(io.BytesIO(data)) as picture:
+        dark_on_light = encoded(ImageOps.invert(picture.convert("L")))
+    (turned,), (left,) = (served.ask(dark_on_light, as_is=as_is).json()["answers"] for as_is in (False, True))
+    assert (turned["inverted"], left["inverted"], answers[0]["inverted"]) == (True, False, False)
+    assert turned["top"] == served.ask(data).json()["answers"][0]["top"] != left["top"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 GROUPS = {
-    "Train and compare": ("compare", "train", "search", "convert", "reproduce"),
+    "Train and compare": ("compare", "train", "finetune", "search", "convert", "reproduce"),
     "Choose and measure": ("advise", "bench", "overview", "show"),
     "Look at results": ("report", "serve", "runs", "power"),
     "Use a trained model": ("predict", "export"),

@@ -7,11 +7,23 @@ from pathlib import Path
 
 from pydantic import NonNegativeInt
 
-from vixformer.commands.flags import Count, DataName, Folds, Points, RecipeName, Seconds, asked_recipe, recipe_sections, with_short_forms
+from vixformer.commands.flags import (
+    Count,
+    DataOrFolder,
+    Folds,
+    Points,
+    RecipeName,
+    Seconds,
+    asked_recipe,
+    data_options,
+    picked,
+    recipe_sections,
+    with_short_forms,
+)
 from vixformer.options import Changes, Folder, as_typed, sections, words
 from vixformer.registry import pick
 from vixformer.results.evidence import MARGIN
-from vixformer.tables import Shown, markdown, say, table
+from vixformer.tables import Shown, markdown, say, say_next, table
 from vixformer.terminal import comparison
 
 DROP = ("kept, MiB", "x memory", "memory, MiB", "inference ms", "train s", "parameters", "validation %", "untuned %", "rate", "attention",
@@ -39,8 +51,8 @@ class Options(Shown):
     """Number of runs to train in parallel (they share the CPU cores); faster for small models."""
     epochs: NonNegativeInt | None = None
     """Number of epochs for every recipe; short for --train.epochs."""
-    data: DataName | None = None
-    """Data set for every recipe, of "vix data list"; short for --data.name."""
+    data: DataOrFolder | None = None
+    """Data set for every recipe, of "vix data list", or folder with one folder of images per class."""
     out: Folder = Path("runs")
     """Folder for the runs and the table. Rerun the same command to resume."""
     again: bool = False
@@ -54,12 +66,15 @@ def run(options: Options) -> None:
     from vixformer.experiments.compare import compare
     from vixformer.writing import write_text
 
-    changes = with_short_forms(options.changes, {"train.epochs": options.epochs, "data.name": options.data})
+    own = data_options(options.data)
+    changes = with_short_forms(options.changes, {"train.epochs": options.epochs, **own})
     chosen = {name: asked_recipe(name, changes, "compare") for name in _names(options.recipes)}
     if options.against is not None:
         pick(chosen, options.against, "model of this comparison")
     runs = options.seeds * (options.folds or 1)
     total = len(chosen) * (runs if options.tune is None else options.tune + 2 * runs)
+    if "data.root" in own:
+        chosen = picked(chosen, changes, None if options.budget is None else options.budget / total)
     with Watch("compare", None, f"vix compare {options.line}", runs=total) as watch:
         found = compare(
             chosen,
@@ -79,6 +94,8 @@ def run(options: Options) -> None:
         say(note)
     write_text(options.out / "compare.md", markdown(columns, cells) + "\n" + "\n".join(notes) + "\n")
     say(f"This table is in {options.out / 'compare.md'}, the runs beside it.")
+    best = max(found.rows, key=lambda row: row.test_top1.mean)
+    say_next(f"vix report {options.out}", f"vix predict {best.folders[0]} IMAGE")
 
 
 def _names(asked: tuple[str, ...]) -> list[str]:

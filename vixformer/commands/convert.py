@@ -18,7 +18,7 @@ from vixformer.registry import fitted
 from vixformer.results.evidence import MARGIN, judge, sentence
 from vixformer.results.runs import LAST, RECIPE, SUMMARY, read_run
 from vixformer.results.schema import ChosenRecord, Point
-from vixformer.tables import Shown, say, table
+from vixformer.tables import Shown, say, say_next, table
 from vixformer.terminal import Steps
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def run(options: Options) -> None:
     judged = judge([(apart, "different", limit)])[0]
     say(f"{sentence('the new model', 'its parent', apart, judged, limit)}. Models of other seeds may differ otherwise.")
     say(f"The new model is in {new_run.folder}; its recipe names {parent} as what it started from.")
+    say_next(f"vix predict {new_run.folder} IMAGE", f"vix export {new_run.folder}")
 
 
 def _choice(

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from vixformer.commands.flags import DataName
 from vixformer.options import Folder, words
-from vixformer.tables import Shown, say, table
+from vixformer.tables import Shown, say, say_next, table
 from vixformer.terminal import count
 
 
@@ -45,6 +45,8 @@ def run(options: Options) -> None:
 
                 get(source, progress)
         say(_checked(source))
+    if word == "get":
+        say_next(f"vix compare quick/exact quick/lens --data {options.names[-1]}")
 
 
 def _checked(source: Any) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from vixformer.commands.flags import DataName, ModelFolder, make_folder
 from vixformer.options import Folder, commas, words
-from vixformer.tables import Shown, say, table
+from vixformer.tables import Shown, say, say_next, table
 
 TESTED = 2000
 """Images whose classes are compared with their labels, before and after."""
@@ -75,6 +75,7 @@ def run(options: Options) -> None:
     problems += [f"{e.path} differs from torch by {e.difference:.1e}: do not use it" for e in found if e.form != "int8" and not e.agrees]
     if problems:
         raise ValueError("; ".join(problems))
+    say_next(f"vix predict {options.model} IMAGE", "docs/shipping.md to run the file in another program")
 
 
 def _check(predictor: Any, images: Any, where: str) -> None:
@@ -110,7 +111,7 @@ def _images(model: str, data: str | None) -> tuple[Any, str]:
         return None, ""
     recipe = read_run(folder).recipe
     try:
-        parts = load_parts(recipe, torch.device("cpu"))
+        parts = load_parts(recipe, torch.device("cpu"), recipe.data.source().whole())
     except (ValueError, OSError):
         return None, ""
     part, name = (parts.test, "test part") if parts.val is None else (parts.val, "validation part")

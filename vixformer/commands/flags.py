@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from vixformer.notes import note
 from vixformer.options import Changes, Means, find_options, unknown_option, value_of
+from vixformer.registry import unknown
 from vixformer.tables import say
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def find_run(given: Any) -> Any:
 RecipeName = Annotated[str, Means("the name of a recipe", "RECIPE", _recipes)]
 ModelOrRecipe = Annotated[str, Means("a model or a recipe", "MODEL", lambda: [*_models(), *_recipes()])]
 DataName = Annotated[str, Means("a data set", "NAME", _data_sets)]
+DataOrFolder = Annotated[str, Means("a data set, or a folder of images", "NAME|FOLDER", _data_sets)]
 Expression = Annotated[str, Means("an attention, such as performer(features=64)", "ATTENTION", _attentions)]
 RunFolder = Annotated[Path, BeforeValidator(find_run), Means("the folder of a run", "RUN")]
 RunsFolder = Annotated[Path, BeforeValidator(find_run), Means("a folder of runs, a run or a file of records", "RUNS")]
@@ -161,6 +163,40 @@ def finished_run(
     with Watch(name, recipe, f"vix train --resume {folder}", folder) as watch:
         model = run(recipe, folder, resume=True, observer=watch, name=name, data=data, given=given).model
     return read_run(folder), model
+
+
+def tested(run: Run) -> str:
+    """What a finished run reached, in a sentence."""
+    summary = run.summary or {}
+    how = "(the last: there is no validation)" if summary["val_top1"] is None else "chosen on validation"
+    chosen = f"epoch {summary['best_epoch']} of {summary['epochs']} {how}, {summary['seconds_an_epoch']:.1f} s an epoch"
+    return f"{run.folder}: test top-1 {summary['test_top1']:.2f} %, top-5 {summary['test_top5']:.2f} %, {chosen}"
+
+
+def data_options(word: str | None) -> dict[str, str]:
+    """The options of a recipe that `--data` stands for: a known data set, or a folder of images."""
+    from vixformer.data.dataset import DataSet
+
+    if word is None:
+        return {}
+    if word.partition(":")[0] in DataSet.members:
+        return {"data.name": word}
+    folder = Path(word).expanduser()
+    if folder.is_dir():
+        return {"data.name": "folder", "data.root": str(folder.resolve())}
+    if "/" in word:
+        raise ValueError(f"there is no folder {word}: --data takes a folder with one folder of images per class, or a data set")
+    raise ValueError(f"{unknown('data set', word, DataSet.members)}, or a folder with one folder of images per class")
+
+
+def picked(recipes: dict[str, Recipe], given: Collection[str], seconds: float | None = None) -> dict[str, Recipe]:
+    """Recipes for one folder of images with what suits it; says so. `given` are the options that somebody set, `seconds` is the time that
+    a budget leaves for one training."""
+    from vixformer.experiments.suit import suited
+
+    found, told = suited(recipes, given, seconds)
+    say(told)
+    return found
 
 
 def make_folder(path: Path, flag: str) -> None:

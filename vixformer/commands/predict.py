@@ -33,7 +33,9 @@ class Options(Columns):
     json: bool = False
     """Print one line of JSON for each image instead of a table."""
     invert: bool = False
-    """Invert the colors: models of MNIST and Fashion-MNIST know light drawings on black."""
+    """Invert every image. Left out: a model that knows light drawings on a dark ground gets dark-on-light ones inverted."""
+    as_is: bool = False
+    """Never invert an image."""
     attention_map: Folder | None = None
     """Folder for pictures that show where the model looks."""
 
@@ -41,6 +43,8 @@ class Options(Columns):
 def run(options: Options) -> None:
     if "" in (options.model, *options.images):
         raise ValueError('the name of a model or an image is empty: write "." for the folder you are in')
+    if options.invert and options.as_is:
+        raise ValueError("--invert inverts every image and --as-is none: give one of them")
     from PIL import ImageOps
 
     from vixformer.report.maps import has_map
@@ -54,6 +58,7 @@ def run(options: Options) -> None:
             raise ValueError("this model has no attention map to draw, its layers have neither q nor k: leave --attention-map out")
     drawn: set[str] = set()
     broken, began, seen = 0, time.perf_counter(), 0
+    inverted: list[str] = []
     rows: list[tuple[str, ...]] = []
     with Steps() as steps:
         for start in range(0, len(files), BATCH):
@@ -63,7 +68,9 @@ def run(options: Options) -> None:
             for name, source in files[start : start + BATCH]:
                 try:
                     picture = _open(name, source, predictor.preprocessing.channels)
-                    pictures.append((name, ImageOps.invert(picture) if options.invert else picture))
+                    if not (options.invert or options.as_is) and predictor.preprocessing.reversed(picture):
+                        inverted.append(name)
+                    pictures.append((name, ImageOps.invert(picture) if options.invert or name in inverted[-1:] else picture))
                 except (ValueError, OSError) as error:
                     if len(files) == 1:
                         raise
@@ -74,7 +81,9 @@ def run(options: Options) -> None:
             seen += len(pictures)
             for (name, picture), guesses in zip(pictures, predictor([picture for _, picture in pictures], options.top), strict=True):
                 if options.json:
-                    print(json.dumps({"image": name, "top": [{"label": g.label, "probability": round(g.probability, 6)} for g in guesses]}))
+                    turned = {"inverted": True} if name in inverted else {}
+                    top = [{"label": g.label, "probability": round(g.probability, 6)} for g in guesses]
+                    print(json.dumps({"image": name, "top": top, **turned}))
                 else:
                     rows.append((name, *(f"{g.label} {g.probability:.1%}" for g in guesses)))
                 if options.attention_map is not None:
@@ -84,6 +93,10 @@ def run(options: Options) -> None:
     seconds = time.perf_counter() - began
     if seen:
         print(f"{counted(seen, 'image')} in {seconds:.1f} s, {seen / max(seconds, 1e-9):.0f} a second", file=sys.stderr)
+    if inverted:
+        some = counted(len(inverted), "image") + (" was" if len(inverted) == 1 else " were")
+        ground = predictor.preprocessing.ground
+        print(f"{some} inverted, because the model knows images on {ground} ground; --as-is leaves them as they are", file=sys.stderr)
     if options.attention_map is not None and seen:
         say(f"attention maps are in {options.attention_map}")
     if broken:

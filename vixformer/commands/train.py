@@ -5,15 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from vixformer.commands.flags import RecipeName, RunFolder, asked_recipe, finished_run, recipe_sections
+from vixformer.commands.flags import (
+    DataOrFolder,
+    RecipeName,
+    RunFolder,
+    asked_recipe,
+    data_options,
+    finished_run,
+    picked,
+    recipe_sections,
+    tested,
+    with_short_forms,
+)
 from vixformer.options import Changes, Folder, as_typed, sections, words
-from vixformer.tables import say
+from vixformer.tables import say, say_next
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     recipe: RecipeName | None = words(None, extra='to train several, write "vix compare"')
     """Name of a recipe, or a JSON file with one."""
+    data: DataOrFolder | None = None
+    """Data set of "vix data list", or folder with one folder of images per class."""
     out: Folder = Path("runs")
     """Folder for the new run."""
     resume: RunFolder | None = None
@@ -30,8 +43,8 @@ def run(options: Options) -> None:
     from vixformer.training.loop import with_parent
 
     if (resume := options.resume) is not None:
-        if options.recipe is not None or options.changes:
-            other = options.recipe or f"--{next(iter(options.changes))}"
+        if options.recipe is not None or options.data is not None or options.changes:
+            other = options.recipe or f"--{next(iter(options.changes), 'data')}"
             raise ValueError(f"--resume continues a run as it was started, and takes no recipe or options of one: leave out {other}")
         found = read_run(resume)
         if found.summary is not None:
@@ -43,17 +56,19 @@ def run(options: Options) -> None:
     else:
         if (name := options.recipe) is None:
             raise ValueError('which recipe? write "vix train quick/exact"; "vix recipes" lists them')
-        recipe = asked_recipe(name, options.changes, "train")
+        own = data_options(options.data)
+        recipe = asked_recipe(name, with_short_forms(options.changes, own), "train")
+        if "data.root" in own:
+            recipe = picked({name: recipe}, options.changes)[name]
         if (parent := parent_of(recipe)) is not None:
             say(
                 f"This recipe starts from {parent[0]}, which is trained first for {parent[1].train.epochs} epochs, unless it is in "
                 f"{options.out} already; --train.weights RUN takes one you have."
             )
         data = recipe.data.source().whole()
+        say(data.split_off)
         with Watch(name, recipe, f"vix train {options.line}") as watch:
             recipe = with_parent(recipe, data, options.out, watch.of)
         found, _ = finished_run(recipe, Path(name).name.removesuffix(".json") if name.endswith(".json") else name, options.out, data)
-    summary = found.summary or {}
-    how = "(the last: there is no validation)" if summary["val_top1"] is None else "chosen on validation"
-    chosen = f"epoch {summary['best_epoch']} of {summary['epochs']} {how}, {summary['seconds_an_epoch']:.1f} s an epoch"
-    say(f"{found.folder}: test top-1 {summary['test_top1']:.2f} %, top-5 {summary['test_top5']:.2f} %, {chosen}")
+    say(tested(found))
+    say_next(f"vix predict {found.folder} IMAGE", f"vix report {found.folder.parent}")

@@ -6,14 +6,20 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from vixformer.backbones.backbone import Backbone
-from vixformer.config import FINE_TUNING, Data, Recipe
-from vixformer.conversion.swap import check, config_with, expanded
+import torch
+
+from vixformer.backbones.backbone import BEST, Backbone
+from vixformer.config import FINE_TUNING, Data, Recipe, Train
+from vixformer.conversion.swap import check, config_with, configurations, expanded
 from vixformer.data.loader import Loader
 from vixformer.data.preprocess import PREPROCESSING_FILE, Preprocessing
 from vixformer.measure.accuracy import evaluate
+from vixformer.measure.machine import computes_in
 from vixformer.results.evidence import Effect, on_images
 from vixformer.results.runs import RECIPE, name_in, read_run
+
+RATE, DECAY, BATCH, LEAST_EPOCHS = 5e-4, 0.05, 32, 5
+"""Of fine-tuning on a folder of images; more epochs where it has few."""
 
 
 def recipe_of(folder: Path, model: Backbone, data: str | None) -> Recipe:
@@ -41,11 +47,54 @@ def converted_recipe(recipe: Recipe, folder: Path, model: Backbone, attention: s
     return replace(recipe, model=config_with(model, layers), train=replace(train, epochs=epochs))
 
 
+def finetuned_recipe(folder: Path, model: Backbone, images: Path, attention: str | None) -> Recipe:
+    """The recipe of a run that starts from `model`, which is in `folder`, with a new classifier for the classes of a folder of `images`.
+
+    Images are brought to the size and normalized with the statistics that the model knows. The loss chooses the epoch, because few
+    validation images give many epochs the same accuracy.
+    """
+    config = config_with(model, configurations(model) if attention is None else expanded(model, attention))
+    if attention is not None:
+        check(model, expanded(model, attention))
+    height, width = model.img_size
+    if height != width:
+        raise ValueError(f"the model is for images of {height} x {width}, and images of a folder are square: choose another model")
+    own = read_run(folder).recipe if (folder / RECIPE).exists() else None
+    place = next((place for place in (folder / BEST, folder) if (place / PREPROCESSING_FILE).exists()), None)
+    known = None if place is None else Preprocessing.load(place)
+    data = Data(
+        name="folder",
+        root=str(images.expanduser().resolve()),
+        resize=height,
+        crop=height // 8,
+        flip=own is None or own.data.flip,
+        gray=config.in_chans == 1,
+        mean=None if known is None else known.mean,
+        std=None if known is None else known.std,
+    )
+    precision = "float32" if own is None or not computes_in(own.train.precision, torch.device("cpu")) else own.train.precision
+    train = Train(
+        epochs=LEAST_EPOCHS, batch_size=BATCH, lr=RATE, weight_decay=DECAY, schedule="onecycle", clip=1.0, label_smoothing=0.1,
+        precision=precision, weights=str(folder.resolve()), monitor="val_loss",
+    )  # fmt: skip
+    return Recipe(data=data, model=replace(config, num_classes=None), train=train)
+
+
+def finetuned_name(folder: Path, images: Path, attention: str | None) -> str:
+    """CIFAR10-on-PHOTOS, and the attention where it is another."""
+    named = read_run(folder).name if (folder / RECIPE).exists() else None
+    plain = f"{named or name_in(folder.resolve().name)}-on-{images.resolve().name}"
+    return plain if attention is None else f"{plain}-to-{_flat(attention)}"
+
+
+def _flat(attention: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", attention.lower()).strip("-")[:48]
+
+
 def name_of(folder: Path, recipe: Recipe) -> str:
     """Of a converted run: that of its parent in `folder`, and the attention."""
     named = read_run(folder).name if (folder / RECIPE).exists() else None
-    attention = re.sub(r"[^a-z0-9]+", "-", recipe.model.attention.lower()).strip("-")
-    return f"{named or name_in(folder.resolve().name)}-to-{attention[:48]}"
+    return f"{named or name_in(folder.resolve().name)}-to-{_flat(recipe.model.attention)}"
 
 
 def difference_on_images(new: Backbone, parent: Backbone, test: Loader) -> Effect:

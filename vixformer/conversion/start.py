@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
@@ -42,6 +43,9 @@ def start(
 ) -> Start:
     """`judge` says how good a model is, `watch` sees every step of the teaching and the error of the layers after it, `keep` is a file
     from which interrupted teaching goes on."""
+    if (headed := _with_head_of(fresh, given)) is not None:
+        model, report = swap(headed, configurations(fresh), fitted_on(train), into=fresh, seed=recipe.train.seed)
+        return Start(model, None, f"{recipe.train.weights}, converted to {report.attention}, with a new classifier")
     if around(given) != around(fresh):
         return Start(fresh, None, _taken(fresh, given, recipe))
     stages = [{"stage": "parent", **judge(given)}]
@@ -88,6 +92,20 @@ def around(model: Backbone) -> Values:
     beside = ("attention", *config.dropout)
     values = {field.name: getattr(config, field.name) for field in fields(config) if field.name not in beside}
     return {"model": model.name, **values}
+
+
+def _with_head_of(fresh: Backbone, given: Backbone) -> Backbone | None:
+    """A copy of `given` with a new classifier, if it differs from `fresh` in that and in attention that it can be converted to."""
+    there, here = around(given), around(fresh)
+    if there | {"num_classes": None} != here | {"num_classes": None} or there == here or configurations(given) == configurations(fresh):
+        return None
+    headed = copy.deepcopy(given)
+    headed.reset_classifier(here["num_classes"])
+    try:
+        check(headed, configurations(fresh))
+    except ValueError:
+        return None
+    return headed
 
 
 def _one(given: Backbone, fresh: Backbone) -> str:

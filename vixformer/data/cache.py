@@ -29,19 +29,20 @@ IN_MEMORY: dict[str, np.ndarray] = {}
 """What was decoded where no file can be written, by its digest: a run reads its images several times."""
 
 
-def decode(path: Path, size: tuple[int, int] | None) -> np.ndarray:
-    """RGB uint8 (3, height, width), resized to `size` (height, width) where one is given."""
-    image = open_picture(path)
+def decode(path: Path, size: tuple[int, int] | None, channels: int = 3) -> np.ndarray:
+    """uint8 (channels, height, width), RGB or gray, resized to `size` (height, width) where one is given."""
+    image = open_picture(path, channels)
     if size is not None and image.size != (size[1], size[0]):
         image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
-    return np.asarray(image).transpose(2, 0, 1)
+    return np.asarray(image).reshape(image.height, image.width, channels).transpose(2, 0, 1)
 
 
-def decoded(paths: Sequence[Path], size: tuple[int, int]) -> Tensor:
-    """uint8 (N, 3, height, width), mapped from a cache that is known by the files' names, sizes and times."""
+def decoded(paths: Sequence[Path], size: tuple[int, int], channels: int = 3) -> Tensor:
+    """uint8 (N, channels, height, width), mapped from a cache that is known by the files' names, sizes and times."""
     files = [(str(path), stat.st_size, stat.st_mtime_ns) for path in paths for stat in (path.stat(),)]
-    digest = hashlib.sha256(repr((WAY, size, files)).encode()).hexdigest()[:24]
-    shape = (len(paths), 3, *size)
+    way = (WAY, size, files) if channels == 3 else (WAY, size, files, channels)
+    digest = hashlib.sha256(repr(way).encode()).hexdigest()[:24]
+    shape = (len(paths), channels, *size)
     if (folder := _folder()) is None:
         return _in_memory(paths, shape, digest)
     target = folder / f"{digest}.u8"
@@ -55,14 +56,14 @@ def decoded(paths: Sequence[Path], size: tuple[int, int]) -> Tensor:
                 f"{free / 2**20:,.0f} MiB left: make them smaller with --data.resize, or set XDG_CACHE_HOME to a folder with more room"
             )
         with whole(target) as part, part.open("wb") as store:  # written and not mapped: of a full disk a map tells with SIGBUS
-            for pixels in _each(paths, size):
+            for pixels in _each(paths, shape):
                 store.write(np.ascontiguousarray(pixels).data)
     return mapped(target, shape)
 
 
-def _each(paths: Sequence[Path], size: tuple[int, int]) -> Iterator[np.ndarray]:
+def _each(paths: Sequence[Path], shape: tuple[int, ...]) -> Iterator[np.ndarray]:
     for done, path in enumerate(paths, 1):
-        yield decode(path, size)
+        yield decode(path, (shape[2], shape[3]), shape[1])
         tell(done, len(paths))
 
 
@@ -81,7 +82,7 @@ def _folder() -> Path | None:
 def _in_memory(paths: Sequence[Path], shape: tuple[int, ...], digest: str) -> Tensor:
     if digest not in IN_MEMORY:
         store = np.empty(shape, np.uint8)
-        for i, pixels in enumerate(_each(paths, (shape[2], shape[3]))):
+        for i, pixels in enumerate(_each(paths, shape)):
             store[i] = pixels
         IN_MEMORY[digest] = store
     return torch.from_numpy(IN_MEMORY[digest])

@@ -48,6 +48,8 @@ class Images:
         return channels, height, width
 
 
+TEST_SPLIT = 0.2
+"""Share of each class of a folder that is split off for testing."""
 SAMPLED = 2000
 """Images that a data set's digest looks at, spread over it; labels count all."""
 
@@ -58,6 +60,8 @@ class Whole:
 
     train: Images
     test: Images
+    split_off: str = ""
+    """Which images test, in a sentence, where nobody put test images apart."""
 
     @cached_property
     def digest(self) -> str:
@@ -103,9 +107,17 @@ class DataSet(Named, family="data set"):
     has_repositories: ClassVar[bool] = False
     """Whether a repository stands after its name and a colon."""
 
-    def __init__(self, root: Path, size: tuple[int, int] | None = None, repository: str = "") -> None:
-        """`size` is what images of different sizes are brought to; `repository` is what a name says after its colon."""
-        self.root, self.size, self.repository = root, size, repository
+    def __init__(
+        self,
+        root: Path,
+        size: tuple[int, int] | None = None,
+        repository: str = "",
+        test_split: float = TEST_SPLIT,
+        gray: bool = False,
+    ) -> None:
+        """`size` is what images of different sizes are brought to; `repository` is what a name says after its colon. Of a folder of
+        images, `test_split` is the share of each class that tests, where no images were put apart for that; `gray` is how they are read."""
+        self.root, self.size, self.repository, self.test_split, self.gray = root, size, repository, test_split, gray
 
     def here(self) -> bool:
         """Whether its files are under the root; nothing is read."""
@@ -121,13 +133,15 @@ class DataSet(Named, family="data set"):
         return ValueError(f'{path} is not there: get it with "vix data get {self.name}", or set VIX_DATA to the folder that has it')
 
 
-def open_data(name: str, root: str | Path | None = None, size: tuple[int, int] | None = None) -> DataSet:
+def open_data(
+    name: str, root: str | Path | None = None, size: tuple[int, int] | None = None, *, test_split: float = TEST_SPLIT, gray: bool = False
+) -> DataSet:
     """The data set of this name; nothing is read yet."""
     word, _, repository = name.partition(":")
     kind: type[DataSet] = DataSet.member(word)
     if repository and not kind.has_repositories:
         raise ValueError(unknown("data set", name, DataSet.members))
-    return kind(data_root(root), size, repository)
+    return kind(data_root(root), size, repository, test_split, gray)
 
 
 def content_digest(images: Images) -> str:

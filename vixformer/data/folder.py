@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
 import torch
 
 from vixformer.data.cache import decode, decoded
-from vixformer.data.dataset import DataSet, Download, Images, Part
+from vixformer.data.dataset import DataSet, Download, Images, Part, Whole
 from vixformer.notes import note
 
 LARGE, FAST = 128, 64
 """Sides in pixels: a longer side than LARGE gets a note, which suggests FAST."""
-LAID_OUT = "with ROOT/train/CLASS/*.jpg and ROOT/test/CLASS/*.jpg"
+LAID_OUT = "with FOLDER/CLASS/*.jpg, or FOLDER/train/CLASS/*.jpg and FOLDER/test/CLASS/*.jpg"
 ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 
 
@@ -81,32 +82,69 @@ class TinyImageNet(DataSet, name="tiny-imagenet"):
 
 
 class Folder(DataSet, name="folder"):
-    """`--data.root` has the folders `train` and `test` (or `val`), of class folders of images. All images are brought to one size."""
+    """`--data FOLDER` has one folder of images per class, or such folders in `train` and in `test` (or `val`). Without `test`, some images
+    of each class are split off. All images are brought to one size."""
 
-    about = "your own images: ROOT/train/CLASS/*.jpg and ROOT/test/CLASS/*.jpg"
+    about = "your own images: FOLDER/CLASS/*.jpg, or FOLDER/train/CLASS/*.jpg and FOLDER/test/CLASS/*.jpg"
     shape = (3, 0, 0)
 
     def here(self) -> bool:
         return (self.root / "train").is_dir()
 
+    @property
+    def home(self) -> Path:
+        """Where the class folders are; a folder `train` that has images in it is itself a class."""
+        train = self.root / "train"
+        return train if train.is_dir() and not list_images(train.glob("*")) else self.root
+
+    @property
+    def tested(self) -> Path | None:
+        """Where the test images are, if somebody put them apart."""
+        found = (self.root / name for name in ("test", "val") if (self.root / name).is_dir())
+        return next(found, None) if self.home != self.root else None
+
+    def whole(self) -> Whole:
+        train, test = self.read("train"), self.read("test")
+        if self.tested is not None:
+            return Whole(train, test)
+        share = f"{len(test):,} of {len(train) + len(test):,} images ({self.test_split:.0%} of each class)"
+        return Whole(train, test, f"{self.root} has no test folder: {share} are set apart for testing, always the same ones")
+
     def read(self, part: Part) -> Images:
-        folder = self.root / "train"
-        classes = self._classes(folder)
-        if part == "test":
-            folder = next((self.root / name for name in ("test", "val") if (self.root / name).is_dir()), self.root / "test")
-            others = self._classes(folder)
-            if not set(others) <= set(classes):
-                raise ValueError(f"{folder} has the class {sorted(set(others) - set(classes))[0]}, which {self.root / 'train'} has not")
-        files = [(path, i) for i, name in enumerate(classes) for path in self._images(folder / name, needed=part == "train")]
+        files, classes = self.files(part), self.classes()
         if not files:
-            raise ValueError(f"{folder} has no images in its class folders")
-        size = self.size or self._size_of_the_first(classes)
-        pixels = decoded([path for path, _ in files], (size[0], size[1]))
+            raise ValueError(f"{self.tested or self.home} has no images in its class folders")
+        size = self.size or self._size_of_the_first()
+        pixels = decoded([path for path, _ in files], (size[0], size[1]), 1 if self.gray else 3)
         return Images.all(pixels, torch.tensor([label for _, label in files]), tuple(classes))
 
-    def _size_of_the_first(self, classes: list[str]) -> tuple[int, int]:
+    def files(self, part: Part) -> list[tuple[Path, int]]:
+        """Image files and the numbers of their classes."""
+        classes = self.classes()
+        if self.tested is None:
+            return [(path, i) for i, name in enumerate(classes) for path in self._split(self.home / name)[part]]
+        if part == "test":
+            others = _class_folders(self.tested)
+            if not set(others) <= set(classes):
+                raise ValueError(f"{self.tested} has the class {sorted(set(others) - set(classes))[0]}, which {self.home} has not")
+        folder = self.home if part == "train" else self.tested
+        return [(path, i) for i, name in enumerate(classes) for path in _images(folder / name, needed=part == "train")]
+
+    def classes(self) -> list[str]:
+        if not self.root.is_dir():
+            raise ValueError(f"there is no folder {self.root}: give --data FOLDER, {LAID_OUT}")
+        return _class_folders(self.home)
+
+    def _split(self, folder: Path) -> dict[Part, list[Path]]:
+        """By a digest of each file's name, so that the split is the same on every machine, and images that are added later move few."""
+        found = _images(folder, needed=True)
+        count = round(self.test_split * len(found)) or int(len(found) > 1)
+        ranked = sorted(found, key=lambda path: hashlib.sha256(f"{folder.name}/{path.name}".encode()).digest())
+        return {"train": sorted(ranked[count:]), "test": sorted(ranked[:count])}
+
+    def _size_of_the_first(self) -> tuple[int, int]:
         """Size of the first training image, which test images get too."""
-        _, height, width = decode(self._images(self.root / "train" / classes[0], needed=True)[0], None).shape
+        _, height, width = decode(self.files("train")[0][0], None).shape
         if max(height, width) > LARGE:
             note(
                 f"all images are resized to {width} x {height} pixels, the size of the first one; "
@@ -114,23 +152,19 @@ class Folder(DataSet, name="folder"):
             )
         return height, width
 
-    def _classes(self, folder: Path) -> list[str]:
-        if not self.root.is_dir():
-            raise ValueError(f"there is no folder {self.root}: give --data.root ROOT, {LAID_OUT}")
-        if not folder.is_dir():
-            classes = sorted(entry.name for entry in self.root.iterdir() if entry.is_dir() and list_images(entry.glob("*")))
-            move = f"; move the class folders, such as {classes[0]}, into {folder}" if classes else ""
-            raise ValueError(f"{folder} is not there: a folder data set is a ROOT {LAID_OUT}{move}")
-        classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-        if not classes:
-            raise ValueError(f"{folder} has no class folders: it should hold a folder of images for every class")
-        return classes
 
-    def _images(self, folder: Path, needed: bool) -> list[Path]:
-        found = list_images(folder.glob("*")) if folder.is_dir() else []
-        if needed and not found:
-            raise ValueError(f"{folder} is a class folder without images ({', '.join(sorted(ENDINGS))}): put some in it or remove it")
-        return found
+def _class_folders(folder: Path) -> list[str]:
+    classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    if not classes:
+        raise ValueError(f"{folder} has no class folders: it should hold a folder of images for every class")
+    return classes
+
+
+def _images(folder: Path, needed: bool) -> list[Path]:
+    found = list_images(folder.glob("*")) if folder.is_dir() else []
+    if needed and not found:
+        raise ValueError(f"{folder} is a class folder without images ({', '.join(sorted(ENDINGS))}): put some in it or remove it")
+    return found
 
 
 def list_images(paths: Iterable[Path]) -> list[Path]:

@@ -37,6 +37,15 @@ def open_picture(source: Path | bytes, channels: int = 3, name: str | None = Non
         raise ValueError(f"{name} is no image that can be read: {reason}") from None
 
 
+def short_side(path: Path) -> int:
+    """Pixels of the shorter side; only the beginning of the file is read."""
+    try:
+        with Image.open(path, formats=FORMATS) as image:
+            return min(image.size)
+    except Exception as error:
+        raise ValueError(f"{path} is no image that can be read: {error}") from None
+
+
 class _TooLargeError(Exception):
     pass
 

@@ -14,6 +14,7 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from vixformer.data.augment import normalise, resize
+from vixformer.data.dataset import Images
 from vixformer.data.loader import Loader
 from vixformer.jsonfile import read_json
 from vixformer.registry import checked
@@ -21,6 +22,10 @@ from vixformer.room import MOST_PIXELS
 from vixformer.writing import write_json
 
 PREPROCESSING_FILE = "preprocessing.json"
+DARK = 0.25
+"""Brightness up to which the ground of a drawing is dark; photographs have borders of every brightness."""
+SAMPLED = 500
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +38,27 @@ class Preprocessing:
     """Height and width that the model gets."""
     mean: tuple[Annotated[float, Field(ge=-100, le=100)], ...]
     std: tuple[Annotated[float, Field(ge=1e-6, le=100)], ...]
+    border: tuple[Share, Share] | None = None
+    """Brightness of the borders of the training images, that nine in ten of them lie between; None if the model does not say."""
 
     @staticmethod
     def of(loader: Loader) -> Preprocessing:
         channels, height, width = loader.images.shape
         return Preprocessing(
-            classes=loader.images.classes, channels=channels, stored=(height, width), size=loader.size, mean=loader.mean, std=loader.std
-        )
+            classes=loader.images.classes, channels=channels, stored=(height, width), size=loader.size, mean=loader.mean, std=loader.std,
+            border=borders(loader.images),
+        )  # fmt: skip
+
+    @property
+    def ground(self) -> str | None:
+        """dark or light, of what the model knows; None of photographs, whose borders are of every brightness."""
+        if self.border is None:
+            return None
+        return "dark" if self.border[1] <= DARK else "light" if self.border[0] >= 1 - DARK else None
+
+    def reversed(self, picture: Image.Image) -> bool:
+        """Whether the model knows drawings that are light on dark and this one is dark on light, or the other way round."""
+        return self.ground is not None and (float(_border(self.pixels(picture)[None])) > 0.5) == (self.ground == "dark")
 
     def pixels(self, picture: Image.Image) -> Tensor:
         """uint8 (channels, height, width) as the data set stores images. The whole picture is used, whatever its proportions."""
@@ -76,3 +95,18 @@ class Preprocessing:
             if height * width > MOST_PIXELS:
                 raise ValueError(f"{path}: {name} is {height} x {width}, and at most {MOST_PIXELS:,} pixels are read")
         return found
+
+
+def borders(images: Images) -> tuple[float, float] | None:
+    """`border` of a data set; None of noise."""
+    if images.pixels.is_floating_point():
+        return None
+    index = torch.linspace(0, len(images) - 1, min(SAMPLED, len(images))).long()
+    low, high = torch.quantile(_border(images.pixels[images.rows[index]]), torch.tensor([0.05, 0.95])).tolist()
+    return round(low, 3), round(high, 3)
+
+
+def _border(pixels: Tensor) -> Tensor:
+    """Mean brightness of the outermost pixels of uint8 images (N, channels, height, width), in 0..1."""
+    sides = (pixels[..., 0, :], pixels[..., -1, :], pixels[..., :, 0], pixels[..., :, -1])
+    return torch.cat([side.float() for side in sides], -1).mean((1, 2)) / 255

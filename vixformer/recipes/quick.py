@@ -1,6 +1,6 @@
-"""quick/*: seven attentions on the images in the package, small enough that all of them train in minutes on two cores.
+"""quick/*: nine attentions on the images in the package, small enough that all of them train in minutes on two cores.
 
-`vix compare 'quick/*'` is the demo.
+`vix compare --jobs 2` is the demo. `exact-conv` is exact attention with the convolution that `lens` has.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from vixformer.recipes.catalog import add
 
 ATTENTIONS = {
     "exact": "softmax",
+    "exact-conv": "softmax(conv=3)",
+    "lens": "lens",
     "performer-relu": "performer(kernel=relu, features=32)",
     "performer-softmax": "performer(features=32)",
     "linformer": "linformer(rank=16)",

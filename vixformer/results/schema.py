@@ -88,6 +88,8 @@ class Summary(TypedDict, total=False):
     code: str
     """The version that ran."""
     data_digest: str
+    split_off: str
+    """Which images test, where nobody put test images apart."""
     val_top1: Required[Percent | None]
     test_top1: Required[Percent]
     test_top5: Required[Percent]

@@ -65,6 +65,8 @@ class Answer(BaseModel):
     model: str
     top: list[Guess]
     milliseconds: float
+    inverted: bool
+    """Whether the picture was inverted for this model, which knows light drawings on dark ground, or the reverse."""
     maps: dict[str, str]
     """PNG pictures as data: addresses."""
 
@@ -170,13 +172,14 @@ def create_app(
         top: Annotated[int, Query(ge=1, le=100, description="Number of classes per answer, the most likely first.")] = 5,
         maps: Annotated[bool, Query(description="Draw where the models look, which takes a little longer.")] = True,
         invert: Annotated[bool, Query(description="Invert the picture: for dark on light, where the model knows light on dark.")] = False,
+        as_is: Annotated[bool, Query(description="Never invert the picture, even for models that know light on dark.")] = False,
     ) -> Prediction:
         """Classify a picture with one or more models. The body is the picture itself; its type may be application/octet-stream."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (*IMAGE_TYPES, "application/octet-stream"):
             raise HTTPException(415, f"the body must be a picture, {', '.join(IMAGE_TYPES)}, not {kind[:60] or 'nothing'}")
         data = await _body(request)
-        return await run_in_threadpool(_predict, models, data, list(dict.fromkeys(model)), top, maps, invert)
+        return await run_in_threadpool(_predict, models, data, list(dict.fromkeys(model)), top, maps, invert, as_is)
 
     return app
 
@@ -203,7 +206,7 @@ async def _body(request: Request) -> bytes:
     return bytes(data)
 
 
-def _predict(models: Models, data: bytes, names: list[str], top: int, maps: bool, invert: bool) -> Prediction:
+def _predict(models: Models, data: bytes, names: list[str], top: int, maps: bool, invert: bool, as_is: bool) -> Prediction:
     try:
         for name in names:
             models.get(name)
@@ -216,17 +219,17 @@ def _predict(models: Models, data: bytes, names: list[str], top: int, maps: bool
         raise HTTPException(422, str(error)) from None
     picture = ImageOps.invert(picture) if invert else picture
     try:
-        answers = [models.ask(name, picture, top, maps) for name in names]
+        answers = [models.ask(name, picture, top, maps, as_is or invert) for name in names]
     except MemoryError as error:
         raise HTTPException(507, str(error)) from None
-    seen = models.get(names[0]).preprocessing.pixels(picture)
+    seen = models.get(names[0]).preprocessing.pixels(ImageOps.invert(picture) if answers[0].inverted else picture)
     shown = Image.fromarray(seen[0].numpy() if len(seen) == 1 else seen.permute(1, 2, 0).numpy())
     return Prediction(
         picture=_uri(shown),
         answers=[
             Answer(
                 model=a.model, milliseconds=a.milliseconds, top=[Guess(label=g.label, probability=g.probability) for g in a.top],
-                maps={name: _uri(image) for name, image in a.maps.items()},
+                inverted=a.inverted, maps={name: _uri(image) for name, image in a.maps.items()},
             )
             for a in answers
         ],

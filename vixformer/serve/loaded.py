@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 from vixformer.backbones.backbone import BEST, CONFIG_FILE, WEIGHTS_FILE
 from vixformer.data.preprocess import PREPROCESSING_FILE, Preprocessing
@@ -42,6 +42,8 @@ class Answer:
     top: tuple[Guess, ...]
     milliseconds: float
     """The model alone, for one image."""
+    inverted: bool
+    """Whether the picture was turned from dark on light into light on dark, or back, because the model knows only that."""
     maps: dict[str, Image.Image]
     """Of the last layer, and rolled out over all; none where the model has no map."""
 
@@ -82,10 +84,12 @@ class Models:
             raise KeyError(f'there is no model "{name[:80]}" here; /api/models lists them')
         return found
 
-    def ask(self, name: str, picture: Image.Image, top: int = 5, maps: bool = True) -> Answer:
+    def ask(self, name: str, picture: Image.Image, top: int = 5, maps: bool = True, as_is: bool = False) -> Answer:
+        """With `as_is`, the picture is not inverted, whatever the model knows."""
         known = self.get(name)
         prepare = known.preprocessing
-        shown = picture.convert("L" if prepare.channels == 1 else "RGB")
+        inverted = not as_is and prepare.reversed(picture)
+        shown = (ImageOps.invert(picture) if inverted else picture).convert("L" if prepare.channels == 1 else "RGB")
         images = prepare([shown])
         with self.lock:
             predictor = self._predictor(known)
@@ -94,7 +98,7 @@ class Models:
             logits = predictor.logits(images)
             milliseconds = 1e3 * (time.perf_counter() - began)
             drawn = self._maps(predictor.model, images[0], shown) if maps else {}
-        return Answer(name, predictor.guesses(logits, top)[0], milliseconds, drawn)
+        return Answer(name, predictor.guesses(logits, top)[0], milliseconds, inverted, drawn)
 
     def _predictor(self, known: Known) -> Predictor:
         if known.name in self.loaded and self.loaded[known.name][0] != known:

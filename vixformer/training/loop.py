@@ -399,7 +399,7 @@ class _Run:
         elif self.group.writes:
             try:
                 model.save_pretrained(self.folder / BEST)
-                Preprocessing.of(self.parts.test).save(self.folder / BEST)
+                Preprocessing.of(self.parts.train).save(self.folder / BEST)
             except CannotWriteError as error:
                 last = self.folder / LAST
                 raise CannotWriteError(f"{error}" + (f"; the checkpoint {last} is kept" if last.exists() else "")) from None

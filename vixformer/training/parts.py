@@ -11,6 +11,7 @@ from vixformer.data import split
 from vixformer.data.dataset import Images, Whole
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
 from vixformer.measure.machine import usable
+from vixformer.notes import note
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Parts:
     classes: tuple[str, ...]
     digest: str
     """Of the whole data set, before it was cut or split."""
+    split_off: str = ""
+    """Which images test, in a sentence, where nobody put test images apart."""
 
 
 class Reader:
@@ -33,14 +36,14 @@ class Reader:
         self.digests: dict[object, str] = {}
 
     def __call__(self, data: Data) -> Whole:
-        key = (data.name, data.root, data.resize)
+        key = (data.name, data.root, data.resize, data.test_split, data.gray)
         if self.last is None or self.last[0] != key:
             self.last = None
-            self.last = key, data.source().whole()
+            self.last = key, _read(data)
         return self.last[1]
 
     def digest(self, data: Data) -> str:
-        key = (data.name, data.root, data.resize)
+        key = (data.name, data.root, data.resize, data.test_split, data.gray)
         if key not in self.digests:
             self.digests[key] = self(data).digest
         return self.digests[key]
@@ -49,11 +52,18 @@ class Reader:
         self.last = None
 
 
+def _read(data: Data) -> Whole:
+    whole = data.source().whole()
+    if whole.split_off:
+        note(whole.split_off)
+    return whole
+
+
 def load_parts(recipe: Recipe, device: torch.device, whole: Whole | None = None) -> Parts:
     """Selection never looks at the test set: validation is a stratified part of the training images, or a fold of them. `whole` is the data
     set where it was read before."""
     data, train = recipe.data, recipe.train
-    whole = whole or data.source().whole()
+    whole = whole or _read(data)
     everything, test = whole.train, whole.test
     if len(everything.classes) < 2:
         only = " ".join(everything.classes)
@@ -83,7 +93,7 @@ def load_parts(recipe: Recipe, device: torch.device, whole: Whole | None = None)
 
     augmentation = Augmentation(data.crop, data.flip, data.rotate, data.cutout, data.interpolation)
     val = loader(everything.take(held)) if len(held) else None
-    return Parts(loader(learn, augmentation), val, loader(test), learn.classes, whole.digest)
+    return Parts(loader(learn, augmentation), val, loader(test), learn.classes, whole.digest, whole.split_off)
 
 
 def pick_device(name: str) -> torch.device:

@@ -36,6 +36,8 @@ def summarise(recipe: Recipe, parts: Parts, state: State, scores: Scores, chosen
         "per_class": scores.per_class(parts.classes),
         "confusion": scores.confusion(len(parts.classes)),
     }
+    if parts.split_off:
+        summary["split_off"] = parts.split_off
     if state.conversion is not None:
         summary["conversion"] = state.conversion
     if recipe.train.track_test and history:

@@ -112,6 +112,7 @@ function show(found) {
     ...answer.top.map((guess) => make("div", { className: "guess" },
       make("span", { textContent: guess.label }), make("span", { textContent: `${(100 * guess.probability).toFixed(1)} %` }),
       make("i", { style: `width:${100 * guess.probability}%`, attributes: { "aria-hidden": "true" } }))),
+    ...(answer.inverted ? [make("p", { className: "quiet", textContent: "Light and dark were swapped for this model: it was trained on images of the other kind." })] : []),
     make("p", { className: "quiet", textContent: `${answer.milliseconds.toFixed(1)} ms for this image` }),
     make("div", { className: "maps" }, ...Object.entries(answer.maps).map(([name, uri]) => make("figure", {},
       make("img", { src: uri, alt: `Where the model looks: ${name}`, width: 112, height: 112 }), make("figcaption", { textContent: name })))),

@@ -1,0 +1,58 @@
+"""Fine-tune a trained model on a folder of your images, with a new classifier for its classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vixformer.commands.flags import Expression, ModelFolder, Seconds, changed, finished_run, picked, recipe_sections, tested
+from vixformer.options import Changes, Folder, sections, words
+from vixformer.tables import say, say_next
+
+PROBING = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    model: ModelFolder = words(missing='which model? write "vix finetune pretrained/cifar10 --data FOLDER"')
+    """Run, folder of a saved model, or name of a model on the Hugging Face Hub."""
+    data: Folder | None = None
+    """Folder with one folder of images per class. Test images are set apart, unless it has the folders train and test."""
+    attention: Expression | None = None
+    """Convert the model to this attention first, such as 'first(nystrom)'."""
+    budget: Seconds | None = None
+    """Time for the training, such as 60s or 10m: more epochs than usual, or fewer, as many as fit."""
+    out: Folder = Path("runs")
+    """Folder for the new run."""
+    changes: Changes = sections(recipe_sections)
+
+
+def run(options: Options) -> None:
+    from vixformer.conversion.parent import trained_model
+    from vixformer.conversion.run import finetuned_name, finetuned_recipe
+    from vixformer.experiments.budget import Prober
+    from vixformer.hub import here
+    from vixformer.results.groups import counted
+    from vixformer.training.parts import Reader
+
+    if options.data is None:
+        raise ValueError("which images? give --data FOLDER, a folder with one folder of images per class")
+    for name in options.changes:
+        if name.startswith("model.") or name in ("train.weights", "train.distill", "data.name", "data.root", "data.resize", "data.gray"):
+            flag = f"--{name.replace('_', '-')}"
+            raise ValueError(f"leave out {flag}: fine-tuning keeps the model and its image size, and --data names the images")
+    place = here(options.model)
+    model = trained_model(place)
+    recipe = changed(finetuned_recipe(place, model, options.data, options.attention), options.changes, "finetune")
+    recipe = picked({"": recipe}, options.changes, options.budget)[""]
+    read = Reader()
+    images = read(recipe.data)
+    if options.budget is not None:
+        probe = Prober(PROBING * options.budget, read)(recipe)
+        fits = (epochs for epochs in range(recipe.train.epochs, 0, -1) if probe.seconds(epochs, 1.0) <= options.budget)
+        recipe = replace(recipe, train=recipe.train.shortened(next(fits, 1)))
+        epochs, each = counted(recipe.train.epochs, "epoch"), probe.seconds(1, 1.0) - probe.seconds(0, 1.0)
+        say(f"Training {epochs}, the most that fits into --budget: an epoch takes about {each:.0f} s.")
+    found, _ = finished_run(recipe, finetuned_name(place, options.data, options.attention), options.out, images, given=model)
+    say(tested(found))
+    say_next(f"vix predict {found.folder} IMAGE", f"vix serve {found.folder}", f"vix export {found.folder}")
