@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -61,7 +62,7 @@ class Options(Shown):
 
 
 def run(options: Options) -> None:
-    from vixformer.experiments.search import spaces  # noqa: F401  # so that their names are known
+    importlib.import_module("vixformer.experiments.search.spaces")  # so that their names are known
     from vixformer.experiments.search.space import read_space
 
     name = options.recipe

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -76,7 +76,7 @@ class Prober:
         device = pick_device(recipe.train.device)
         parts = load_parts(recipe, device, self.read(recipe.data))
         torch.manual_seed(0)
-        model: Any = recipe.build(parts.test.images).to(device)
+        model = recipe.build(parts.test.images).to(device)
         optimizer = make_optimizer(model, recipe.train)
         precision: torch.dtype = getattr(torch, recipe.train.precision)
         lower = torch.autocast(device.type, dtype=precision, enabled=precision != torch.float32)

