@@ -29,6 +29,7 @@ lint: setup  ## without pytest
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/pyright --project tools/strict.json
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.prose
 

@@ -175,8 +175,9 @@ def test_as_a_process() -> None:
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") == 1
-    piped = subprocess.run(f"{sys.executable} -m vixformer attentions | head -1", shell=True, capture_output=True, text=True)
-    assert "Traceback" not in piped.stderr
+    line = f"set -o pipefail; {sys.executable} -m vixformer recipes | head -1"
+    piped = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert (piped.returncode, piped.stderr) == (0, "")
 
 
 TINY = ["--data.fraction", "0.02", "--model.embed-dim", "16", "--model.depth", "1", "--model.num-heads", "2", "--train.epochs", "1"]

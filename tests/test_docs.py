@@ -16,7 +16,7 @@ import pytest
 
 from tools.commands import filled
 from vixformer.attention.base import Mechanism
-from vixformer.attention.kernels.base import Kernel
+from vixformer.attention.kernels.kernel import Kernel
 from vixformer.attention.layout import parse
 from vixformer.commands import COMMANDS
 from vixformer.nn.pooling import Pooling

@@ -18,7 +18,7 @@ import torch
 import vixformer as vix
 from tests.data.test_readers import picture
 from tests.training.test_loop import tiny
-from vixformer.backbones.base import CONFIG_FILE, WEIGHTS_FILE
+from vixformer.backbones.backbone import CONFIG_FILE, WEIGHTS_FILE
 from vixformer.cli import main
 from vixformer.data.folder import Folder
 from vixformer.experiments.compare import compare
@@ -211,11 +211,11 @@ def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
 OTHERS = {
     "vixformer/writing.py": "the writer",
     "vixformer/results/files.py": "safetensors, through the writer",
-    "vixformer/backbones/base.py": "safetensors, through the writer",
+    "vixformer/backbones/backbone.py": "safetensors, through the writer",
     "vixformer/data/cache.py": "image by image, through the writer",
     "vixformer/data/download.py": "goes on with what is there",
     "vixformer/training/lock.py": "the lock",
-    "vixformer/export/hub.py": "a temporary folder",
+    "vixformer/export/push.py": "a temporary folder",
     "vixformer/export/formats.py": "a temporary folder",
     "vixformer/cli.py": "/dev/null",
     "vixformer/ops/native/build.py": "a temporary folder",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import vixformer as vix
-from vixformer.backbones.base import from_pretrained
+from vixformer.backbones.backbone import from_pretrained
 from vixformer.config import read_recipe
 from vixformer.data.preprocess import Preprocessing
 from vixformer.experiments.search.space import read_space

@@ -19,7 +19,7 @@ from PIL import Image
 
 from tests.test_docs import ROOT, commands
 from tools import wheels
-from vixformer.data.base import Part
+from vixformer.data.dataset import Part
 from vixformer.data.mini import FashionMini
 from vixformer.ops.native import targets
 

@@ -23,7 +23,7 @@ from tools.runs import RESULTS, Kept, kept_runs
 from tools.timings import REPEATS, measure_memory, measure_time, ratio_of
 from vixformer import list_recipes, load_recipe
 from vixformer.documents import DOCUMENTS, Document
-from vixformer.documents.base import Column, is_cost
+from vixformer.documents.claims import Column, is_cost
 from vixformer.documents.reproduce import epoch_images
 from vixformer.measure.latency import paired_ratio
 from vixformer.recipes.lens import SETTINGS

@@ -58,8 +58,18 @@ def test_columns_by_their_first_letters(monkeypatch: pytest.MonkeyPatch) -> None
     out = printed(monkeypatch, 60, Shown(columns=("top", "Model")))
     assert out.splitlines()[0].split() == ["top-1", "%", "model"]
     assert "quick/exact" in out
+
+
+def test_a_column_that_is_not_there_loses_no_result(capsys: pytest.CaptureFixture[str]) -> None:
+    def shown() -> None:
+        with tables_as(Shown(columns=("mdel",))):
+            table(TITLES, ROWS)
+            say("said")
+
     with pytest.raises(ValueError, match="--columns: mdel is no column; choose from model, attention, top-1, what-it-is, sd"):
-        printed(monkeypatch, 60, Shown(columns=("mdel",)))
+        shown()
+    assert "quick/exact" in (out := capsys.readouterr().out)
+    assert out.endswith("said\n")
 
 
 def test_wide_and_pipes_are_in_full(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

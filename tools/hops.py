@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.cli import main as vix
 from vixformer.models import create_model
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from vixformer.backbones.base import BEST, WEIGHTS_FILE, from_pretrained
+from vixformer.backbones.backbone import BEST, WEIGHTS_FILE, from_pretrained
 from vixformer.export.card import card
 from vixformer.measure.accuracy import evaluate
 from vixformer.results.runs import HISTORY, RECIPE, SUMMARY, Run, read_run

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from vixformer.conversion.published import from_timm
     from vixformer.conversion.swap import convert
     from vixformer.conversion.timm import patch, register_timm
-    from vixformer.export.hub import push_to_hub
+    from vixformer.export.push import push_to_hub
     from vixformer.models import create_attention, create_model, from_pretrained, list_attentions, list_models
     from vixformer.recipes import list_recipes, load_recipe
     from vixformer.training.loop import train
@@ -22,7 +22,7 @@ _WHERE = {
     "redraw": "attention.base",
     "from_timm": "conversion.published",
     "convert": "conversion.swap",
-    "push_to_hub": "export.hub",
+    "push_to_hub": "export.push",
     **dict.fromkeys(("create_attention", "create_model", "from_pretrained", "list_attentions", "list_models"), "models"),
     **dict.fromkeys(("list_recipes", "load_recipe"), "recipes"),
     **dict.fromkeys(("patch", "register_timm"), "conversion.timm"),

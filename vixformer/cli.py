@@ -67,7 +67,7 @@ def _call(word: str, *args: str) -> None:
     kind, rest, name = pick_kind(command.Options, rest, word)
     if wants_help:
         about = summary(word) if name == word else str(kind.__doc__)
-        print(help_of(kind, name, about, next(iter(rest), None), shutil.get_terminal_size((100, 40)).columns), end="")
+        print(help_of(kind, name, about, next(iter(rest), None), shutil.get_terminal_size((80, 40)).columns), end="")
         return
     options = parse(kind, rest, name)
     from vixformer.tables import tables_as
@@ -78,11 +78,13 @@ def _call(word: str, *args: str) -> None:
 
 
 def _help() -> None:
+    width, indent = min(shutil.get_terminal_size((120, 40)).columns, 120), " " * 19
     print("vix: vision transformers whose attention can be swapped layer by layer")
     for group, words in GROUPS.items():
         print(f"\n{group}")
         for word in words:
-            print(f"  vix {word:<12} {summary(word)}")
+            first, *more = textwrap.wrap(summary(word), max(width - len(indent), 40))
+            print(f"  vix {word:<12} {first}", *(indent + line for line in more), sep="\n")
     print('\n"vix COMMAND --help" explains the options of a command.')
 
 

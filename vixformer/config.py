@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
-from torch import nn
 
-from vixformer.backbones.base import BackboneConfig, build
+from vixformer.backbones.backbone import Backbone, BackboneConfig, build
 from vixformer.backbones.vit import ViT
-from vixformer.data.base import TEST_SPLIT, DataSet, Images, open_data
-from vixformer.jsonfile import read_json
+from vixformer.data.dataset import TEST_SPLIT, DataSet, Images, open_data
+from vixformer.jsonfile import Values, read_json
 from vixformer.models import model_config
 from vixformer.registry import checked, later, stated, unknown
 from vixformer.room import MOST_PIXELS
@@ -195,21 +194,21 @@ class Recipe:
     model: BackboneConfig = field(default_factory=ViT.Config)
     train: Train = field(default_factory=Train)
 
-    def build(self, images: Images | None = None) -> nn.Module:
+    def build(self, images: Images | None = None) -> Backbone:
         """Its model with fresh weights; image size, channels and classes are the data set's unless given."""
         return build(self.model_for(images or self.data.source().read("test")), WEIGHTS_SHARE)
 
-    def model_for(self, images: Images) -> Any:
+    def model_for(self, images: Images) -> BackboneConfig:
         """The configuration of its model for these images; says so where it is not for them."""
         channels, height, width = images.shape
         size = (height, width) if self.data.resize is None else (self.data.resize, self.data.resize)
-        config: Any = self.model.filled(size[0] if size[0] == size[1] else size, channels, len(images.classes))
+        config = self.model.filled(size[0] if size[0] == size[1] else size, channels, len(images.classes))
         self._check(config, size, channels, len(images.classes))
         return config
 
-    def _check(self, config: Any, size: tuple[int, int], channels: int, classes: int) -> None:
+    def _check(self, config: BackboneConfig, size: tuple[int, int], channels: int, classes: int) -> None:
         """What a model says of its images must be true of these."""
-        wanted = (config.img_size, config.img_size) if isinstance(config.img_size, int) else tuple(config.img_size)
+        wanted = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size or size
         if wanted != tuple(size):
             resize = f": set data.resize={wanted[0]}" if wanted[0] == wanted[1] else ""
             raise ValueError(f"the model is for images of {wanted[0]} x {wanted[1]} and {self.data.name} has {size[0]} x {size[1]}{resize}")
@@ -217,14 +216,14 @@ class Recipe:
             raise ValueError(
                 f"the model is for images of {config.in_chans} channels and {self.data.name} has {channels}: choose other data"
             )
-        if config.num_classes < classes:
+        if config.num_classes is not None and config.num_classes < classes:
             raise ValueError(
                 f"the model has {config.num_classes} classes and {self.data.name} {classes}: choose other data, or other classes"
             )
 
-    def to_dict(self, *, whole: bool = False) -> dict[str, Any]:
+    def to_dict(self, *, whole: bool = False) -> Values:
         """With `whole`, `later` fields at their defaults are included. Otherwise they are left out, so that no content hash changes."""
-        model: Any = self.model
+        model = self.model
         told = vars if whole else stated
         return {"data": dict(told(self.data)), "model": {"name": model.owner.name, **told(self.model)}, "train": dict(told(self.train))}
 
@@ -234,7 +233,7 @@ class Recipe:
         return json.dumps({**named, **self.to_dict()}, indent=2) + "\n"
 
 
-def recipe_from_dict(values: Any, where: str) -> Recipe:
+def recipe_from_dict(values: object, where: str) -> Recipe:
     sections = ("data", "model", "train")
     if not isinstance(values, dict) or not all(isinstance(values.get(name, {}), dict) for name in sections):
         raise ValueError(f"{where} is no recipe: it should be an object with the sections data, model and train")

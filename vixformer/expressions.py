@@ -6,6 +6,8 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from vixformer.jsonfile import Values
+
 
 def parsed(text: str) -> ast.expr | None:
     """The tree of an expression; None where it is none."""
@@ -15,11 +17,11 @@ def parsed(text: str) -> ast.expr | None:
         return None
 
 
-def options_of(node: ast.Call, word: str, order: Sequence[str] = ()) -> dict[str, Any]:
+def options_of(node: ast.Call, word: str, order: Sequence[str] = ()) -> Values:
     """The key=value options of a call, of which those in `order` may also stand in front as values alone."""
     if len(node.args) > len(order) or any(keyword.arg is None for keyword in node.keywords):
         raise ValueError(f"options of {word} are written key=value, not {ast.unparse(node)}")
-    options: dict[str, Any] = {}
+    options: Values = {}
     for name, value in (*zip(order, node.args, strict=False), *((str(k.arg), k.value) for k in node.keywords)):
         if name in options:
             raise ValueError(f"{word}: {name} is given twice")
@@ -40,5 +42,5 @@ def literal(node: ast.expr, where: str) -> Any:
     raise ValueError(f"{where} must be a number, a word, none, true or false, not {ast.unparse(node)}")
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

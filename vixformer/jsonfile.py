@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+Values = dict[str, Any]
+"""Options as they were given, or JSON as it was read: names and values of which only a check knows the types."""
+Given = Mapping[str, Any]
 MOST_BYTES = 32 * 2**20
 """The confusion matrix of a thousand classes takes ten MiB."""
 MOST_DEPTH = 32
@@ -52,7 +56,7 @@ def read_limited(path: Path) -> bytes:
     return data
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> Values:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -66,11 +70,11 @@ def _whole(digits: str) -> int:
     return int(digits)
 
 
-def _check(value: Any, where: str, finite: bool) -> None:
+def _check(value: object, where: str, finite: bool) -> None:
     """Level by level, because a check that calls itself would need the depth that it forbids."""
     level = [value]
     for depth in range(MOST_DEPTH + 1):
-        below: list[Any] = []
+        below: list[object] = []
         for one in level:
             if depth == MOST_DEPTH and isinstance(one, dict | list):
                 raise ValueError(f"{where} is nested too deeply: at most {MOST_DEPTH} levels are read")

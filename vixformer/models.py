@@ -12,7 +12,8 @@ from torch import nn
 from vixformer.attention.base import Mechanism, Shape
 from vixformer.attention.layout import Pattern, parse
 from vixformer.attention.project.projection import build_attention, projection
-from vixformer.backbones.base import Backbone, build, from_pretrained
+from vixformer.backbones.backbone import Backbone, BackboneConfig, build, from_pretrained
+from vixformer.jsonfile import Values
 from vixformer.registry import checked, pick
 
 __all__ = ["create_attention", "create_model", "from_pretrained", "list_attentions", "list_models", "model_config"]
@@ -28,7 +29,7 @@ def list_attentions() -> list[str]:
     return sorted(Mechanism.members)
 
 
-def model_config(name: str, **options: Any) -> Any:
+def model_config(name: str, **options: Any) -> BackboneConfig:
     """The checked configuration of a model: its backbone's `Config`, whose `owner` builds it."""
     backbone, size = pick(_models(), name, "model")
     return checked(backbone.Config, {**size, **options}, name)
@@ -74,7 +75,7 @@ def create_attention(
     return build_attention(layers[0], shape, projection(options.proj, qkv_bias=options.qkv_bias, out_bias=options.out_bias))
 
 
-def _models() -> dict[str, tuple[type[Any], dict[str, Any]]]:
+def _models() -> dict[str, tuple[type[Any], Values]]:
     backbones = Backbone.members.values()
     plain = {backbone.name: (backbone, {}) for backbone in backbones}
     return plain | {name: (backbone, size) for backbone in backbones for name, size in backbone.variants.items()}

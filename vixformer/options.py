@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
-from vixformer.registry import LARGEST, Named, unknown
+from vixformer.registry import LARGEST, Named, fields_of, unknown
 
 T = TypeVar("T")
 Changes = Mapping[str, Sequence[str]]
@@ -172,7 +172,7 @@ def parse(kind: type[T], args: Sequence[str], command: str) -> T:
     values |= {o.name: value_of(o, given.pop(o.flag)) for o in own if o.flag in given}
     if apart is not None:
         values[apart.name] = {known[flag].name: raw for flag, raw in given.items()}
-    values |= {f.name: " ".join(args) for f in dataclasses.fields(kind) if "line" in f.metadata}  # pyright: ignore[reportArgumentType]
+    values |= {f.name: " ".join(args) for f in fields_of(kind) if "line" in f.metadata}
     return kind(**values)
 
 
@@ -228,9 +228,9 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
 def unknown_option(typed: str, known: Iterable[str], command: str) -> str:
     near = _meant(typed.replace("_", "-"), list(known))
     own = [flag for flag in known if "." not in flag]
-    listed = f"it takes {', '.join(own)}" if 0 < len(own) < 9 else "it takes no options" if not own else ""
-    about = "; ".join(part for part in (listed, f'"vix {command} --help" explains its options' if own else "") if part)
-    return f"{command} has no option {typed}" + (f"; did you mean {near}? " if near else ": ") + about
+    takes = f"it takes {', '.join(own)}" if 0 < len(own) < 9 else "" if own else "it takes no options"
+    about = [part for part in (takes, f'"vix {command} --help" explains its options' if own else "") if part]
+    return f"{command} has no option {typed}; " + (f"did you mean {near}? " if near else "") + "; ".join(about)
 
 
 def _meant(word: str, flags: Sequence[str]) -> str | None:
@@ -402,7 +402,7 @@ def _default(option: Option) -> str:
 
 def only(kind: type[T], values: Any) -> T:
     """The part of these options that this dataclass has."""
-    return kind(**{field.name: getattr(values, field.name) for field in dataclasses.fields(kind)})  # pyright: ignore[reportArgumentType]
+    return kind(**{field.name: getattr(values, field.name) for field in fields_of(kind)})
 
 
 def pick_kind(kinds: Any, args: Sequence[str], command: str) -> tuple[type[Any], list[str], str]:

@@ -14,6 +14,8 @@ from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from vixformer.jsonfile import Given, Values
+
 T = TypeVar("T")
 LARGEST = 2**53
 """Of whole numbers in a configuration: products of two still fit into the sizes that torch computes with."""
@@ -58,17 +60,17 @@ class Configured(Named):
     A field annotated with the `Config` of a family's base (`Config.chooses` is the family) holds the configuration of any member.
     """
 
-    Config: ClassVar[type]
+    Config: ClassVar[type[Settings]]
 
     def __init_subclass__(cls, *, family: str | None = None, name: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(family=family, name=name, **kwargs)
         if family is not None:
-            cls.Config.chooses = cls  # pyright: ignore[reportAttributeAccessIssue]
+            cls.Config.chooses = cls
         if name is not None:
             if "Config" not in vars(cls):
                 place = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.Config"}  # where pickle will look for it
                 cls.Config = dataclasses.dataclass(frozen=True, kw_only=True)(type("Config", (cls.Config,), place))
-            cls.Config.owner = cls  # pyright: ignore[reportAttributeAccessIssue]
+            cls.Config.owner = cls
 
 
 def is_foreign(cls: type) -> bool:
@@ -76,7 +78,7 @@ def is_foreign(cls: type) -> bool:
     return cls.__module__.partition(".")[0] != __package__
 
 
-def foreign() -> dict[str, Any]:
+def foreign() -> Values:
     """The modules outside this package whose classes joined a family, and their files: a helper process needs them to know the same names.
     It cannot import classes of a script or a notebook; these are listed separately."""
     members: list[Any] = [cls for family in Named.families for cls in family.members.values() if is_foreign(cls)]
@@ -89,7 +91,7 @@ def foreign() -> dict[str, Any]:
     }
 
 
-def import_foreign(found: Mapping[str, Any]) -> None:
+def import_foreign(found: Given) -> None:
     """In the helper process: what `foreign` found."""
     sys.path[:] = found["path"]
     for name, file in found["modules"].items():
@@ -105,7 +107,7 @@ def import_foreign(found: Mapping[str, Any]) -> None:
             spec.loader.exec_module(sys.modules[name])
 
 
-def complaint(error: BaseException, found: Mapping[str, Any]) -> str:
+def complaint(error: BaseException, found: Given) -> str:
     """Of the helper process, in one sentence."""
     if found["script"] and str(error).startswith("unknown "):
         names = ", ".join(found["script"])
@@ -125,7 +127,12 @@ def later(default: Any) -> Any:
     return dataclasses.field(default=default, metadata={"later": True})
 
 
-def stated(config: Any) -> dict[str, Any]:
+def fields_of(config: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """Of a dataclass that a type variable stands for."""
+    return dataclasses.fields(config)
+
+
+def stated(config: Any) -> Values:
     """The fields of a configuration and their values, as they are written down and hashed."""
     values = {field: getattr(config, field.name) for field in dataclasses.fields(config)}
     return {field.name: value for field, value in values.items() if "later" not in field.metadata or value != field.default}
@@ -138,9 +145,9 @@ def unknown(what: str, word: str, choices: Iterable[str]) -> str:
     return f'unknown {what} "{word}"{hint} choices: {", ".join(choices) or "none"}'
 
 
-def checked(config: type[T], values: Mapping[str, Any], where: str) -> T:
+def checked(config: type[T], values: Given, where: str) -> T:
     """`config(**values)` with every value checked against its annotation; errors are one sentence for a person."""
-    names = [field.name for field in dataclasses.fields(config)]  # pyright: ignore[reportArgumentType]
+    names = [field.name for field in fields_of(config)]
     for key in values:
         if key not in names:
             raise ValueError(unknown(f"option of {where}", key, names))
@@ -172,13 +179,13 @@ def fitted(kind: type[T], value: Any, where: str) -> T:
     return value
 
 
-def _short(value: Any, most: int = 60) -> str:
+def _short(value: object, most: int = 60) -> str:
     text = repr(value)
     return text if len(text) <= most else f"{text[:most]}..."
 
 
 @functools.cache
-def _hints(config: type) -> dict[str, Any]:
+def _hints(config: type) -> Values:
     return get_type_hints(config)
 
 
@@ -188,16 +195,16 @@ def _adapter(config: type) -> TypeAdapter[Any]:
     return TypeAdapter(config)
 
 
-def _worded(value: Any, hint: Any) -> Any:
+def _worded(value: object, hint: object) -> object:
     """true and false as words where they are no choice: pydantic would take them for 1 and 0."""
     return str(value).lower() if isinstance(value, bool) and not _takes_bool(hint) else value
 
 
-def _takes_bool(hint: Any) -> bool:
+def _takes_bool(hint: object) -> bool:
     return hint is bool or hint is Any or any(_takes_bool(part) for part in get_args(hint))
 
 
-def _sentence(error: ValidationError, hints: Mapping[str, Any]) -> str:
+def _sentence(error: ValidationError, hints: Given) -> str:
     first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "value_error":  # raised by a __post_init__ of ours, which is a sentence already

@@ -16,7 +16,6 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 from rich.cells import cell_len
-from rich.console import Console
 
 from vixformer.options import Means
 from vixformer.results.cells import in_markdown
@@ -60,21 +59,26 @@ class Shown(Columns):
 
 _shown: ContextVar[Columns | None] = ContextVar("shown", default=None)
 _kept: ContextVar[list[tuple[str, list[dict[str, object]]]]] = ContextVar("kept")
+_wrong: ContextVar[list[str]] = ContextVar("wrong")
+"""Columns that were asked for and are not there."""
 
 
 @contextlib.contextmanager
 def tables_as(shown: object) -> Iterator[None]:
-    """Inside, tables are printed as these options say."""
+    """Inside, tables are printed as these options say. A column that is not there is an error at the end, so that no result is lost."""
     found = shown if isinstance(shown, Columns) else Shown()
-    tokens = _shown.set(found), _kept.set([])
+    tokens = _shown.set(found), _kept.set([]), _wrong.set([])
     try:
         yield
         kept = _kept.get()
         if kept and isinstance(found, Shown) and found.json:
             print(json.dumps(kept[0][1] if len(kept) == 1 else dict(kept), indent=2, ensure_ascii=False))
+        if _wrong.get():
+            raise ValueError(_wrong.get()[0])
     finally:
         _shown.reset(tokens[0])
         _kept.reset(tokens[1])
+        _wrong.reset(tokens[2])
 
 
 def for_programs() -> bool:
@@ -86,7 +90,8 @@ def for_programs() -> bool:
 def say(text: str) -> None:
     if text:
         file = sys.stderr if for_programs() else sys.stdout
-        Console(file=file, width=_width(), highlight=False).print(text, markup=False, soft_wrap=not file.isatty())
+        lines = text.splitlines() if file.isatty() else []
+        print("\n".join(textwrap.fill(line, _width(), break_long_words=False, break_on_hyphens=False) for line in lines) or text, file=file)
 
 
 def say_next(*commands: str) -> None:
@@ -102,7 +107,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], drop: Sequence[
     """Print a table. Where the terminal is too narrow, the columns in `drop` are left out, the first ones first."""
     shown = _shown.get() or Shown()
     if shown.columns:
-        places = [_place(asked, columns) for asked in shown.columns]
+        try:
+            places = [_place(asked, columns) for asked in shown.columns]
+        except ValueError as error:
+            _wrong.get().append(str(error))
+            places = list(range(len(columns)))
         columns, rows = [columns[i] for i in places], [[row[i] for i in places] for row in rows]
     if isinstance(shown, Shown) and shown.json:
         values = [dict(zip(columns, map(_value, row), strict=True)) for row in rows]
@@ -128,7 +137,7 @@ def _place(asked: str, columns: Sequence[str]) -> int:
 
 
 def _slug(title: str) -> str:
-    return re.sub("[^a-z0-9+-]+", "-", title.lower()).strip("-")
+    return re.sub("[^a-z0-9-]+", "-", title.lower()).strip("-")
 
 
 def _value(cell: str) -> object:
@@ -236,7 +245,7 @@ def _cut(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> t
 
 
 def _print(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-    console = Console(highlight=False, width=10**4, markup=False)
+    bold, plain = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
     left = [column in (*NAMES, *EXPRESSIONS, *TEXTS) for column in columns]
     wrapped = sum(any(cell_len(cell) > width for cell, width in zip(row, widths, strict=True)) for row in rows)
     for i, row in enumerate([columns, *rows]):
@@ -247,9 +256,10 @@ def _print(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequen
                 part + " " * (width - cell_len(part)) if starts else " " * (width - cell_len(part)) + part
                 for part, width, starts in zip(parts, widths, left, strict=True)
             ]
-            console.print((" " * GAP).join(padded).rstrip(), style="bold" if i == 0 else "", soft_wrap=True)
+            line = (" " * GAP).join(padded).rstrip()
+            print(line if i else f"{bold}{line}{plain}")
         if i == 0:
-            console.print((" " * GAP).join("─" * width for width in widths), soft_wrap=True)
+            print((" " * GAP).join("─" * width for width in widths))
         elif 2 * wrapped > len(rows) > i:  # rows that wrap need air
             print()
     print()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from vixformer import create_attention
 from vixformer.attention.base import Core, Mechanism
-from vixformer.attention.kernels.base import Kernel
+from vixformer.attention.kernels.kernel import Kernel
 from vixformer.attention.project.projection import Attention
 
 DIM, HEADS = 32, 2

@@ -32,7 +32,7 @@ from tests.attention.cases import (
 )
 from vixformer import create_attention
 from vixformer.attention.base import Mechanism
-from vixformer.attention.linear import LinearCore
+from vixformer.attention.linear_core import LinearCore
 from vixformer.attention.project.projection import Attention
 from vixformer.measure.cost import multiply_adds
 

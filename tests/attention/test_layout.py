@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vixformer.attention.base import Mechanism
-from vixformer.attention.kernels.base import Kernel
+from vixformer.attention.kernels.kernel import Kernel
 from vixformer.attention.layout import is_exact, parse, print_layer, print_layers
 
 

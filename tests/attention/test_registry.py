@@ -12,7 +12,7 @@ from torch import Tensor
 from tests.attention import test_contract as contract
 from vixformer import create_attention, create_model, list_attentions
 from vixformer.attention.base import Core, Mechanism
-from vixformer.attention.kernels.base import Kernel
+from vixformer.attention.kernels.kernel import Kernel
 from vixformer.attention.kernels.relu import ReLU
 from vixformer.ops import Grid
 

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from tests.attention.cases import ALL, CORES, DIM, build, core_of, distance, is_core, word
 from vixformer import ops, redraw
 from vixformer.attention.base import Mechanism
-from vixformer.attention.linear import LinearCore
+from vixformer.attention.linear_core import LinearCore
 from vixformer.measure.cost import multiply_adds
 from vixformer.ops import native
 

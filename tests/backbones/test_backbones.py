@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from tests.attention.cases import WORDS, convolves, distance, slow_unless
 from vixformer import create_model, from_pretrained, load_recipe
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.nn.positions import NoPositions
 
 SMALL: dict[str, tuple[str, dict[str, Any]]] = {

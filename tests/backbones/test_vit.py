@@ -13,7 +13,7 @@ import torch
 
 from tests.attention.cases import ALL
 from vixformer import create_model, from_pretrained, list_models
-from vixformer.attention.kernels.base import Kernel
+from vixformer.attention.kernels.kernel import Kernel
 from vixformer.measure.cost import parameters
 
 SMALL = dict(img_size=16, patch_size=4, embed_dim=32, depth=2, num_heads=2)

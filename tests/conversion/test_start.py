@@ -16,7 +16,7 @@ from tests.training.test_loop import tiny
 from vixformer import from_pretrained
 from vixformer.config import Recipe
 from vixformer.experiments.compare import compare
-from vixformer.recipes.registry import RECIPES
+from vixformer.recipes.catalog import RECIPES
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer
 

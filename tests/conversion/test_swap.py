@@ -57,7 +57,7 @@ def test_with_images_it_says_how_far_off_it_is(word: str) -> None:
         off = (found - wanted)[1::2].norm() / wanted[1::2].norm()  # the others are fitted to
         assert float(off) == pytest.approx(r.error, rel=1e-3)
         assert r.q_rms == pytest.approx(float(q.square().mean().sqrt()), rel=1e-4)
-        assert r.error is not None and r.error < 1.0, word  # noqa: PT018
+        assert r.error is not None and r.error < 1.0, word
 
 
 def test_learned_features_are_fitted() -> None:

@@ -12,8 +12,8 @@ import torch
 
 from vixformer.data import split
 from vixformer.data.augment import crop_and_flip, cut_out, normalise, resize, rotate
-from vixformer.data.base import Images
 from vixformer.data.cache import mapped
+from vixformer.data.dataset import Images
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
 
 

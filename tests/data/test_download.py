@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import pytest
 
-from vixformer.data.base import Download
+from vixformer.data.dataset import Download
 from vixformer.data.download import fetch, get
 from vixformer.data.mini import FashionMini
 

@@ -19,10 +19,10 @@ import torch
 from PIL import Image
 
 from vixformer.config import Data
-from vixformer.data.base import DataSet, Images, content_digest, data_root
 from vixformer.data.cifar import CIFAR10, CIFAR100
+from vixformer.data.dataset import DataSet, Images, content_digest, data_root
 from vixformer.data.folder import Folder, TinyImageNet
-from vixformer.data.hub import Hub
+from vixformer.data.hub_images import Hub
 from vixformer.data.mini import FashionMini
 from vixformer.data.mnist import MNIST, FashionMNIST, read_idx
 from vixformer.data.synthetic import Synthetic

@@ -20,7 +20,7 @@ from tools.pages.tables import EVERY
 from tools.runs import CUT, RESULTS, Kept, changed
 from vixformer import load_recipe
 from vixformer.documents import DOCUMENTS
-from vixformer.documents.base import Claim, Document
+from vixformer.documents.claims import Claim, Document
 from vixformer.results.evidence import Effect
 from vixformer.results.power import seeds_needed
 

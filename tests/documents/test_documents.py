@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from vixformer.attention.layout import parse
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.commands import COMMANDS
 from vixformer.config import Data, Recipe, Train
-from vixformer.data.base import DataSet
+from vixformer.data.dataset import DataSet
 from vixformer.documents import DOCUMENTS, Document, find
-from vixformer.documents.base import Named
+from vixformer.documents.claims import Named
 from vixformer.recipes import list_recipes, load_recipe
-from vixformer.report.page import SECTIONS
+from vixformer.report.whole import SECTIONS
 
 RESULTS = Path(__file__).parents[2] / "docs/results"
 FIGURES = [name for names in SECTIONS.values() for name in names]

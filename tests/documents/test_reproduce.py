@@ -15,7 +15,7 @@ from vixformer.cli import main
 from vixformer.commands.reproduce import _table
 from vixformer.documents import DOCUMENTS
 from vixformer.documents import reproduce as reproducing
-from vixformer.documents.base import Column, Document, Exhibit
+from vixformer.documents.claims import Column, Document, Exhibit
 from vixformer.documents.reproduce import PROBED, _kind, _speed, beside, epoch_images, forward_macs
 from vixformer.experiments import compare as comparing
 from vixformer.experiments.compare import TIMED_BATCH, Comparison, compare

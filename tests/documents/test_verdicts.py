@@ -11,7 +11,7 @@ import pytest
 from tests.training.test_loop import tiny
 from vixformer.cli import main
 from vixformer.documents import DOCUMENTS
-from vixformer.documents.base import Claim, Column, Document, Exhibit
+from vixformer.documents.claims import Claim, Column, Document, Exhibit
 from vixformer.documents.verdicts import claim_effect, counted_rows, judge_claims, paired_rows, verdicts
 from vixformer.recipes import RECIPES
 from vixformer.results.evidence import Effect

@@ -19,7 +19,7 @@ from vixformer.commands.watch import Watch
 from vixformer.config import Recipe
 from vixformer.experiments.compare import compare
 from vixformer.experiments.lanes import Lanes, share_of_threads
-from vixformer.recipes.registry import RECIPES
+from vixformer.recipes.catalog import RECIPES
 from vixformer.results.runs import SUMMARY, list_runs
 from vixformer.terminal import comparison
 from vixformer.training.observer import Observer
@@ -166,7 +166,7 @@ def test_a_measurement_ends_with_whoever_asked_for_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "vixformer.measure.memory"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, text=True) as process:
-        assert process.stdin is not None and process.stderr is not None  # noqa: PT018
+        assert process.stdin is not None and process.stderr is not None
         process.stdin.write(json.dumps({"job": {"model": {}, "batch": 1}, "foreign": foreign}) + "\n")
         process.stdin.flush()
         while not began.exists():

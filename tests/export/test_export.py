@@ -17,7 +17,7 @@ from PIL import Image
 import vixformer as vix
 from benchmarks.export import BACKBONES, FORMS, differences, small
 from tests.data.test_pictures import encoded
-from vixformer.attention.kernels.base import Kernel
+from vixformer.attention.kernels.kernel import Kernel
 from vixformer.cli import main
 from vixformer.data.mini import FashionMini
 from vixformer.data.preprocess import Preprocessing

@@ -41,7 +41,7 @@ from tests.training.test_loop import tiny
 from vixformer.commands import convert, runs
 from vixformer.commands.report import benches_in
 from vixformer.config import read_recipe
-from vixformer.conversion.choose import Choice, LayerCost, Point
+from vixformer.conversion.choose import Chosen, LayerCost, Point
 from vixformer.conversion.distill import distill, part_of_lesson, seconds_of
 from vixformer.conversion.swap import convert as convert_model
 from vixformer.data.cifar import CIFAR10
@@ -207,7 +207,7 @@ THOROUGH = False
 def _choices(folder: Path) -> None:
     costs = tuple(LayerCost(i, 0.1, 0.2, -1.0, 2.0, 1.0) for i in range(2))
     curve = tuple(Point(tuple(range(k)), "softmax", 0.1, 90.0, 5.0 - k, Ratio(1 - k / 5, 0.9 - k / 5, 1.1 - k / 5)) for k in range(3))
-    (folder / "choice.json").write_text(json.dumps(asdict(Choice(costs, curve))))
+    (folder / "choice.json").write_text(json.dumps(asdict(Chosen(costs, curve))))
 
 
 def _choose(folder: Path) -> None:

@@ -364,9 +364,9 @@ def test_bfloat16_is_as_accurate_as_torchs_operations_in_bfloat16(word: str, n: 
     core.bfloat16()
     learned = list(core.parameters())
     with ops.portable(), pytest.MonkeyPatch.context() as patch:
-        for module in ("fused", "linear", "linformer", "nystrom", "softmax"):
+        for module in ("fused", "feature_attention", "linformer", "nystrom", "softmax"):
             patch.setattr(f"vixformer.ops.{module}.wide", lambda x: x, raising=False)
-        patch.setattr("vixformer.attention.linear.ops.wide", lambda x: x)
+        patch.setattr("vixformer.attention.linear_core.ops.wide", lambda x: x)
         torchs = found()
     for one, other, exact in zip(ours, torchs, expected, strict=True):
         assert distance(one, exact) <= 1.25 * distance(other, exact) + 3e-3

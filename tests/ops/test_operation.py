@@ -19,9 +19,9 @@ from tests.attention.cases import distance
 from vixformer import ops
 from vixformer.ops import native
 from vixformer.ops.convolution import Convolution
+from vixformer.ops.feature_attention import FeatureAttention
 from vixformer.ops.fourier import FourierMix
 from vixformer.ops.fused import LinearAttention
-from vixformer.ops.linear import FeatureAttention
 from vixformer.ops.linformer import LinformerAttention
 from vixformer.ops.nystrom import NystromAttention
 from vixformer.ops.operation import Operation
@@ -251,7 +251,7 @@ def test_kernels_refuse_other_dtypes() -> None:
 
 
 def test_directions_are_laid_out_once_and_again_when_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    from vixformer.ops import maps
+    from vixformer.ops import feature_maps as maps
 
     made: list[int] = []
     plain = maps._lay

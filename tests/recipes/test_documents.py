@@ -15,7 +15,7 @@ from vixformer.attention.layout import parse
 from vixformer.attention.project.projection import mechanism_of
 from vixformer.attention.softmax import Softmax
 from vixformer.config import Recipe
-from vixformer.data.base import Images
+from vixformer.data.dataset import Images
 from vixformer.experiments.search.space import Choice, Range, Space, read_space
 from vixformer.training.optim import learning_rate
 

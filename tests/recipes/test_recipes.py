@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from tests.attention.cases import slow_unless
 from vixformer import list_recipes, load_recipe
 from vixformer.config import Recipe, read_recipe
-from vixformer.data.base import DataSet, Images
+from vixformer.data.dataset import DataSet, Images
 from vixformer.documents import DOCUMENTS
 from vixformer.recipes.lens import EPOCH, SETTINGS
 from vixformer.training.optim import learning_rate, make_optimizer

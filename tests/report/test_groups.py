@@ -16,24 +16,24 @@ from vixformer.attention.layout import parse
 from vixformer.report.figures import all_figures
 from vixformer.report.figures.costs import KINDS, _over, _placed, _width
 from vixformer.report.sentences import answers, sentences
-from vixformer.results.groups import Layout, differing, layout_of, read_groups, twin
+from vixformer.results.groups import Placement, differing, layout_of, read_groups, twin
 from vixformer.results.runs import spread
 
 
 @pytest.mark.parametrize(
     ("attention", "layout"),
     [
-        ("softmax", Layout("standard")),
-        (RELU, Layout("all", "relu", 16)),
-        (f"{RELU} + softmax", Layout("alternate", "relu", 16)),
-        ("first(performer(features=64))", Layout("first", "softmax", 64)),
-        ("last(hedgehog)", Layout("last", "hedgehog")),
+        ("softmax", Placement("standard")),
+        (RELU, Placement("all", "relu", 16)),
+        (f"{RELU} + softmax", Placement("alternate", "relu", 16)),
+        ("first(performer(features=64))", Placement("first", "softmax", 64)),
+        ("last(hedgehog)", Placement("last", "hedgehog")),
         (f"{RELU} + hedgehog", None),
         ("softmax + hedgehog", None),
         ("first(hedgehog, n=1)", None),
     ],
 )
-def test_layouts_are_read_off_the_attention(attention: str, layout: Layout | None) -> None:
+def test_layouts_are_read_off_the_attention(attention: str, layout: Placement | None) -> None:
     assert layout_of(parse(attention).expand(6)) == layout
 
 

@@ -428,7 +428,7 @@ def test_two_hundred_runs_make_a_page_that_is_not_too_large(runs: Path, tmp_path
 def test_maps_are_where_the_model_looks(runs: Path) -> None:
     import torch
 
-    from vixformer.backbones.base import from_pretrained
+    from vixformer.backbones.backbone import from_pretrained
 
     model: Any = from_pretrained(next(runs.glob("mixed-seed0*")) / "best")
     image = torch.randn(1, 28, 28)

@@ -15,8 +15,8 @@ from tools.runs import RECORDS
 from vixformer.cli import main
 from vixformer.report.figures import Figure, all_figures
 from vixformer.report.figures.style import Look, complete, fitted, font_of, measured, size_of, svg
-from vixformer.report.page import asset
 from vixformer.report.table import digits
+from vixformer.report.whole import asset
 from vixformer.results.groups import read_groups
 
 SIGHT = {

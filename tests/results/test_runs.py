@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vixformer.config import Data
-from vixformer.data.base import data_digest
+from vixformer.data.dataset import data_digest
 from vixformer.experiments.compare import Comparison, Row, compare
 from vixformer.measure.latency import Timing
 from vixformer.recipes import load_recipe

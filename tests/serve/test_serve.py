@@ -79,7 +79,7 @@ def test_the_live_page_has_verdicts(served: Served) -> None:
 @pytest.fixture(scope="module")
 def sneaker(served: Served) -> tuple[bytes, str]:
     """A test image that the best model takes for what it is."""
-    from vixformer.backbones.base import from_pretrained
+    from vixformer.backbones.backbone import from_pretrained
 
     recipe = tiny(fraction=0.1)
     parts = load_parts(recipe, torch.device("cpu"))
@@ -174,7 +174,7 @@ def test_its_own_failures_carry_the_policy_too(tmp_path: Path) -> None:
 
 
 def test_models_are_put_away_when_memory_runs_out(served: Served) -> None:
-    from vixformer.serve.models import Models
+    from vixformer.serve.loaded import Models
 
     one = Models([served.folder], 1)
     with pytest.raises(MemoryError, match="of weights"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.conversion import swap
 from vixformer.data.mini import FashionMini
 

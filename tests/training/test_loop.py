@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from vixformer.backbones.base import from_pretrained
+from vixformer.backbones.backbone import from_pretrained
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train, read_recipe
 from vixformer.measure.accuracy import evaluate
@@ -118,7 +118,7 @@ def test_an_option_of_the_step_is_not_ignored(options: dict[str, Any]) -> None:
 
         class Look(Observer):
             def batch_done(self, state: State, loss: float) -> None:
-                seen.append(state.model.head.weight.detach().clone())
+                seen.append(state.model.get_parameter("head.weight").detach().clone())
 
         train(tiny(epochs=1, optimizer="sgd", lr=0.1, fraction=0.03, **more), observer=Look())
         return seen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools.lab.jobs import Experiment
-from vixformer.data.base import data_root
+from vixformer.data.dataset import data_root
 
 LAYOUTS = ("all", "alternate", "first", "last")
 BOTH = ("relu", "softmax")

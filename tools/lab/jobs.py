@@ -10,7 +10,7 @@ from typing import Any
 
 from tools import runs
 from vixformer.config import Data, Recipe
-from vixformer.documents.base import matching
+from vixformer.documents.claims import matching
 from vixformer.experiments.budget import Cut
 from vixformer.experiments.tuning import rates, trial
 from vixformer.recipes import load_recipe

@@ -11,7 +11,7 @@ from tools.lab.jobs import Experiment, Job, foreseen
 from tools.pages.answers import answers
 from vixformer.config import Data
 from vixformer.documents import DOCUMENTS
-from vixformer.documents.base import is_cost
+from vixformer.documents.claims import is_cost
 from vixformer.documents.reproduce import forward_macs
 from vixformer.documents.verdicts import paired_rows
 from vixformer.results.records import Record, family

@@ -45,7 +45,7 @@ class Lane:
 
     def _listen(self) -> None:
         given, said = self.process.stdin, self.process.stdout
-        assert given is not None and said is not None  # noqa: PT018
+        assert given is not None and said is not None
         with contextlib.suppress(BrokenPipeError), given, said:
             with contextlib.suppress(BrokenPipeError):  # it ended before it began
                 given.write(json.dumps({"name": self.job.name, "recipe": self.job.started().to_dict(), "foreign": foreign()}) + "\n")

@@ -13,7 +13,7 @@ from tools.pages.blocks import Block, Repetition, comparable, repetition
 from tools.pages.tables import MEMORY, TIMES
 from tools.runs import CUT, Kept, changed
 from tools.timings import NAIVE, effect_of
-from vixformer.documents.base import Claim, Document, Measure
+from vixformer.documents.claims import Claim, Document, Measure
 from vixformer.documents.verdicts import Found, claim_effect, counted_rows, decidable, judge_claims, paired_rows
 from vixformer.results.evidence import Effect, averaged, effect
 

@@ -68,8 +68,8 @@ def blocks(names: Iterable[str]) -> list[Block]:
             versions.setdefault((_budget(run), not run.differs, version), []).append(run)
         ranks: dict[tuple[Budget, bool], int] = {}
         for (budget, today, _), runs in sorted(versions.items(), key=lambda item: -len(item[1])):
-            rank = ranks[budget, today] = ranks.get((budget, today), -1) + 1
-            found.setdefault((budget, today, rank), {})[name] = runs
+            place = ranks[budget, today] = ranks.get((budget, today), -1) + 1
+            found.setdefault((budget, today, place), {})[name] = runs
     made = [Block(budget, today, runs) for (budget, today, _), runs in found.items()]
     most = max((len(block.runs) for block in made), default=0)
 

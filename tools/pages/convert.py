@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools.pages.tables import REPORTED, RUNS, bullet, have, settings, tops
-from vixformer.recipes.convert import ATTENTIONS
+from vixformer.recipes.conversions import ATTENTIONS
 from vixformer.results.evidence import Effect, Says, effect, judge
 from vixformer.results.runs import spread
 

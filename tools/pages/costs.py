@@ -13,8 +13,8 @@ from tools.pages.tables import MEMORY, REPORTED, TIMES, Column, either
 from tools.runs import TIMINGS
 from tools.timings import NAIVE, Kept, kept_timings, ratio_of
 from vixformer import load_recipe
-from vixformer.data.base import DataSet
-from vixformer.documents.base import Column as Printed
+from vixformer.data.dataset import DataSet
+from vixformer.documents.claims import Column as Printed
 from vixformer.documents.reproduce import _example as example
 from vixformer.documents.reproduce import epoch_images
 from vixformer.measure.cost import parameters

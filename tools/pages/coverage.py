@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from vixformer.documents import DOCUMENTS, Document
-from vixformer.documents.base import Exhibit, Kind, Named
+from vixformer.documents.claims import Exhibit, Kind, Named
 
 TITLES: dict[Kind, str] = {
     "system": "Systems",

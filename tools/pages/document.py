@@ -12,8 +12,8 @@ from tools.pages.figures import FOLDER, Drawing, attention_files, by_data, drawi
 from tools.pages.tables import EVERY, MEMORY, REPORTED, RUNS, TIMES, Column, either, mean_of, settings, table
 from tools.runs import Kept
 from vixformer import list_recipes
-from vixformer.documents.base import Column as Printed
-from vixformer.documents.base import Document, Exhibit, is_cost
+from vixformer.documents.claims import Column as Printed
+from vixformer.documents.claims import Document, Exhibit, is_cost
 from vixformer.results.cells import in_markdown
 from vixformer.results.evidence import Judged
 from vixformer.results.runs import spread

@@ -19,9 +19,9 @@ from tools.runs import RESULTS, Kept
 from tools.timings import NAIVE
 from vixformer import load_recipe
 from vixformer.config import recipe_from_dict
-from vixformer.documents.base import Document, Exhibit
+from vixformer.documents.claims import Document, Exhibit
 from vixformer.documents.reproduce import epoch_images
-from vixformer.report.figures.base import FIGURES, Figure, file_name
+from vixformer.report.figures.figure import FIGURES, Figure, file_name
 from vixformer.report.figures.measured import histogram, memory_bars
 from vixformer.report.figures.style import complete, svg
 from vixformer.report.pictures import attention, pictures_of_data

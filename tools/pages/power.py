@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tools.pages.answers import Answer
 from tools.pages.tables import EVERY
 from tools.runs import Kept
-from vixformer.documents.base import Claim, is_cost
+from vixformer.documents.claims import Claim, is_cost
 from vixformer.documents.verdicts import decidable
 from vixformer.results.evidence import LEVEL, Effect
 from vixformer.results.groups import counted

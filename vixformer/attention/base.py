@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from vixformer.attention.checks import check_heads, check_tokens
+from vixformer.attention.inputs import check_heads, check_tokens
 from vixformer.ops import Grid
 from vixformer.registry import Configured, Settings
 
@@ -61,7 +61,7 @@ class Mechanism(nn.Module, Configured, family="attention"):
 
     config: Config
 
-    def __init__(self, config: Any, shape: Shape) -> None:
+    def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__()
         self.config, self.shape = config, shape
 
@@ -82,7 +82,7 @@ class Mechanism(nn.Module, Configured, family="attention"):
     def shrink(self, rate: float) -> None:
         """Called after an optimizer step at this learning rate: move the parts that it may learn to drop towards zero."""
 
-    def reduced(self) -> tuple[Any, dict[str, Tensor]] | None:
+    def reduced(self) -> tuple[Config, dict[str, Tensor]] | None:
         """Configuration and state without the parts that it learned to drop; None if it dropped none."""
         return None
 

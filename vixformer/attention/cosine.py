@@ -6,7 +6,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.linear import LinearCore
+from vixformer.attention.linear_core import LinearCore
 
 
 class Cosine(LinearCore, name="cosine"):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from vixformer import ops
 from vixformer.attention.base import Shape
-from vixformer.attention.linear import LinearCore
+from vixformer.attention.linear_core import LinearCore
 from vixformer.attention.local import Local
 
 

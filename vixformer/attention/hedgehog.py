@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from vixformer import ops
 from vixformer.attention.base import Shape
-from vixformer.attention.linear import LinearCore
+from vixformer.attention.linear_core import LinearCore
 
 
 class Hedgehog(LinearCore, name="hedgehog"):
     """phi(x) = softmax [W x, -W x]. W is K x K, one a head and one each for q and k, the identity at first."""
 
-    def __init__(self, config: Any, shape: Shape) -> None:
+    def __init__(self, config: LinearCore.Config, shape: Shape) -> None:
         super().__init__(config, shape)
         eye = torch.eye(shape.head_dim).repeat(shape.num_heads, 1, 1)
         self.weight_q, self.weight_k = nn.Parameter(eye), nn.Parameter(eye.clone())

@@ -17,6 +17,7 @@ from typing import Any, get_type_hints
 
 from vixformer.attention.base import Mechanism
 from vixformer.expressions import is_number, literal, options_of, parsed
+from vixformer.jsonfile import Values
 from vixformer.registry import Named, checked, unknown
 
 Layer = Mechanism.Config
@@ -168,7 +169,7 @@ def _layer(node: ast.expr) -> Layer:
     raise ValueError(f'expected an attention such as softmax or performer(features=64), not "{ast.unparse(node)}"')
 
 
-def _configured(word: str, options: dict[str, Any]) -> Layer:
+def _configured(word: str, options: Values) -> Layer:
     if word not in Mechanism.members:
         raise ValueError(unknown("attention", word, (*Mechanism.members, *HALVES)))
     config = Mechanism.members[word].Config

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from vixformer import ops
 from vixformer.attention.base import Shape
-from vixformer.attention.linear import LinearCore
+from vixformer.attention.linear_core import LinearCore
 from vixformer.attention.local import Local
 from vixformer.ops import Grid
 
@@ -51,6 +51,7 @@ class Lens(LinearCore, name="lens"):
         super().__init__(config, shape)
         channels = {"conv": shape.num_heads * shape.head_dim, "graph": 1}
         self.look = None if config.look is None else Local(channels[config.look], LOOK)
+        self.uses_grid = self.look is not None or self.uses_grid
         self.log_power = nn.Parameter(torch.zeros(shape.num_heads, 1, 1)) if config.learn == "power" else None
         self.gate = nn.Parameter(torch.zeros(2, shape.num_heads, 1, shape.head_dim)) if config.learn == "gate" else None
 
@@ -62,10 +63,6 @@ class Lens(LinearCore, name="lens"):
     @property
     def square(self) -> bool:
         return self.look is not None or self.config.square
-
-    @property
-    def uses_grid(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.look is not None or super().uses_grid
 
     def looking(self, q: Tensor, k: Tensor, mask: Tensor | None, grid: Grid | None) -> tuple[Tensor, Tensor]:
         return (q, k) if self.look is None else (self.look(q, q, mask, grid), self.look(k, k, mask, grid))

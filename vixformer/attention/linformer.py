@@ -38,10 +38,8 @@ class Linformer(Core, name="linformer"):
         def fresh(*lead: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(*lead, n, rank).uniform_(-(rank**-0.5), rank**-0.5))
 
-        if config.share == "layerwise":
-            self.E = shape.shared.setdefault(("linformer", n, rank), fresh())
-        else:
-            self.E = fresh(shape.num_heads) if config.share is None else fresh()
+        drawn = fresh(shape.num_heads) if config.share is None else fresh()
+        self.E = shape.shared.setdefault(("linformer", n, rank), drawn) if config.share == "layerwise" else drawn
         self.F = fresh(*self.E.shape[:-2]) if config.share in (None, "headwise") else None
 
     def imitate(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from vixformer import ops
 from vixformer.attention.base import Shape
-from vixformer.attention.kernels.base import Kernel
-from vixformer.attention.kernels.softmax import SoftmaxKernel
-from vixformer.attention.linear import LinearCore
+from vixformer.attention.kernels.favor import SoftmaxKernel
+from vixformer.attention.kernels.kernel import Kernel
+from vixformer.attention.linear_core import LinearCore
 
 WINDOW = 256
 """Tokens, in "Vision Xformers"."""
@@ -54,7 +54,7 @@ class Performer(LinearCore, name="performer"):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            kernel: Any = self.kernel
+            kernel = self.kernel
             if self.window != WINDOW and not self.local_heads:
                 raise ValueError(f"window = {self.window} has no effect without local heads: give local_heads too, or leave window out")
             if self.features is None and kernel.owner.projects == "always":
@@ -85,7 +85,7 @@ class Performer(LinearCore, name="performer"):
             raise ValueError(f"{have}: give at most {shape.num_heads}")
         self.far = shape.num_heads - config.local_heads
         width = shape.head_dim
-        kernel: Any = config.kernel
+        kernel = config.kernel
         features = config.features
         if features == "auto":
             features = None if kernel.owner.projects == "never" else max(1, int(width * math.log(width)))
@@ -100,7 +100,7 @@ class Performer(LinearCore, name="performer"):
             self.projection = nn.Parameter(directions)
         else:
             self.register_buffer("projection", directions)
-        self.gate = None if config.gate is None else nn.Parameter(torch.ones(len(directions)))  # pyright: ignore[reportArgumentType]
+        self.gate = None if config.gate is None or directions is None else nn.Parameter(torch.ones(len(directions)))
         self.register_buffer("bias", torch.empty(features or 0) if projects and config.bias else None)
         self.draw()
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from vixformer import ops
 from vixformer.attention.base import Shape
-from vixformer.attention.linear import LinearCore
+from vixformer.attention.linear_core import LinearCore
 
 EPS = 1e-3
 GAIN = 8.0

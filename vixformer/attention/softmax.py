@@ -43,6 +43,7 @@ class Softmax(Core, name="softmax"):
         places = 0 if shape.grid is None else shape.grid[0] * shape.grid[1]
         self.distances = nn.Parameter(torch.zeros(shape.num_heads, places)) if config.bias else None
         self.conv = None if config.conv is None else Local(shape.num_heads * shape.values, config.conv)
+        self.uses_grid = self.conv is not None
 
     def imitate(self) -> None:
         if self.conv is not None:
@@ -51,10 +52,6 @@ class Softmax(Core, name="softmax"):
     @property
     def square(self) -> bool:
         return self.config.square
-
-    @property
-    def uses_grid(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.conv is not None
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         drop = self.config.drop if self.training else 0.0

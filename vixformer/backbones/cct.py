@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.backbones.transformer import Transformer, TransformerConfig
+from vixformer.jsonfile import Values
 from vixformer.nn.block import NormPlace
 from vixformer.nn.pooling import Pooling
 from vixformer.nn.stems import Stem, StemOptions, after_window
@@ -46,7 +47,7 @@ class CCT(Transformer, name="cct"):
 
     config: Config
 
-    variants: ClassVar[dict[str, dict[str, Any]]] = {
+    variants: ClassVar[dict[str, Values]] = {
         "cct-2-3x2": dict(embed_dim=128, depth=2, num_heads=2, mlp_ratio=1.0, conv_layers=2),
         "cct-6-3x1": dict(embed_dim=256, depth=6, num_heads=4),
         "cct-7-3x1": dict(embed_dim=256, depth=7, num_heads=4),

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from vixformer.backbones.base import Backbone, BackboneConfig, Sizes
+from vixformer.backbones.backbone import Backbone, BackboneConfig, Sizes
 from vixformer.backbones.staged import one_grid
 from vixformer.nn.activations import Activation, activation
 from vixformer.nn.pooling import Mean
@@ -55,6 +55,7 @@ class CNN(Backbone, name="cnn"):
             widths = (config.embed_dim,)
             self.stem = one_grid(Stem.member(config.stem)(StemOptions(self.in_chans, config.embed_dim, config.patch_size)))
             self.stem.grid(*self.img_size)
+            self.stages = nn.ModuleList()
         self.norm = nn.Identity()
         self.pool = Mean(widths[-1])
         self.head = self.make_head(self.num_classes)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from vixformer.attention.base import Shape
 from vixformer.attention.project.projection import Attention, Mixing, build_attention, projection
-from vixformer.backbones.base import BackboneConfig, Rate, Sizes
+from vixformer.backbones.backbone import BackboneConfig, Rate, Sizes
 from vixformer.backbones.staged import Staged, check_heads
 from vixformer.nn.activations import Activation, activation
 from vixformer.nn.dropout import Dropout
@@ -61,6 +61,11 @@ class ConvToken(Staged, name="convtoken"):
         """Activation of the MLPs."""
         drop_rate: Rate = 0.0
         """Dropout rate."""
+        dropout = ("drop_rate",)
+
+        @property
+        def stage_depths(self) -> tuple[int, ...]:
+            return (self.depth,)
 
         def __post_init__(self) -> None:
             super().__post_init__()

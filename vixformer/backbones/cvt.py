@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from vixformer.attention.base import Shape
 from vixformer.attention.project.projection import Attention
-from vixformer.backbones.base import Sizes
+from vixformer.backbones.backbone import Sizes
 from vixformer.backbones.staged import Staged, StagedConfig, check_heads, make_blocks
+from vixformer.jsonfile import Values
 from vixformer.nn.norms import make_norm
 from vixformer.nn.pooling import Pooling, class_token, with_class_token
 from vixformer.nn.positions import Positions
@@ -55,6 +56,10 @@ class CvT(Staged, name="cvt"):
         """Positions that tokens get. Learned and fixed ones are added in the first stage; rotary ones rotate q and k in every
         stage, and need heads of one width."""
 
+        @property
+        def stage_depths(self) -> tuple[int, ...]:
+            return self.depths
+
         def __post_init__(self) -> None:
             super().__post_init__()
             self.check_stages("dims", "depths", "num_heads", "kernels", "strides")
@@ -74,7 +79,7 @@ class CvT(Staged, name="cvt"):
 
     config: Config
 
-    variants: ClassVar[dict[str, dict[str, Any]]] = {
+    variants: ClassVar[dict[str, Values]] = {
         name: dict(
             img_size=224, num_classes=1000, dims=dims, depths=depths, num_heads=heads, kernels=(7, 3, 3), strides=(4, 2, 2), kv_stride=2,
             paddings=(2, 1, 1), scale="width", mlp_ratio=4.0, pool="cls",

@@ -18,8 +18,9 @@ from vixformer.attention.base import Shape
 from vixformer.attention.layout import Layer, parse, print_layer
 from vixformer.attention.project.projection import Attention, Mixing, build_attention
 from vixformer.attention.softmax import Softmax
-from vixformer.backbones.base import Sizes
+from vixformer.backbones.backbone import Sizes
 from vixformer.backbones.staged import BlockOptions, Staged, StagedConfig, make_blocks, one_grid
+from vixformer.jsonfile import Values
 from vixformer.nn.activations import Activation
 from vixformer.nn.mlp import MLP
 from vixformer.nn.norms import NormName
@@ -73,6 +74,10 @@ class LeViT(Staged, name="levit"):
         distilled: bool = False
         """Two classifiers, one of which learned from a teacher; the answer is their mean."""
 
+        @property
+        def stage_depths(self) -> tuple[int, ...]:
+            return self.depths
+
         def __post_init__(self) -> None:
             super().__post_init__()
             self.check_stages("dims", "depths", "num_heads")
@@ -81,7 +86,7 @@ class LeViT(Staged, name="levit"):
 
     config: Config
 
-    variants: ClassVar[dict[str, dict[str, Any]]] = {
+    variants: ClassVar[dict[str, Values]] = {
         name: dict(
             img_size=224, num_classes=1000, patch_size=16, stem="levit", dims=dims, depths=depths, num_heads=heads, head_dim=width,
             value_ratio=2, attention_bias=True, out_bias=False, mlp_norm=True, attn_act="hardswish", head_norm=True, distilled=True,
@@ -120,7 +125,7 @@ class LeViT(Staged, name="levit"):
 
     def attentions(self) -> list[Attention | Mixing]:
         """Those of the layout; the ones between stages are `shrink`'s."""
-        return [block.attn for stage in self.stages for block in stage]  # pyright: ignore
+        return [module for stage in self.stages for module in stage.modules() if isinstance(module, Attention | Mixing)]
 
     def spelled_out(self) -> Config:
         if not self.config.attention_bias:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Shape
-from vixformer.backbones.base import Sizes
+from vixformer.backbones.backbone import Sizes
 from vixformer.backbones.staged import Staged, StagedConfig, make_blocks, one_grid
+from vixformer.jsonfile import Values
 from vixformer.nn.norms import make_norm
 from vixformer.nn.pooling import ClassToken, class_token, with_class_token
 from vixformer.nn.positions import START, Positions
@@ -45,13 +46,17 @@ class PiT(Staged, name="pit"):
         pos_std: PositiveFloat = later(START)
         """Initial standard deviation of learned positions."""
 
+        @property
+        def stage_depths(self) -> tuple[int, ...]:
+            return self.depths
+
         def __post_init__(self) -> None:
             super().__post_init__()
             self.check_stages("depths", "num_heads")
 
     config: Config
 
-    variants: ClassVar[dict[str, dict[str, Any]]] = {
+    variants: ClassVar[dict[str, Values]] = {
         f"pit-{size}": dict(
             img_size=224, num_classes=1000, patch_size=patch, patch_stride=stride, embed_dim=width * heads, head_dim=width, depths=depths,
             num_heads=(heads, 2 * heads, 4 * heads), mlp_ratio=4.0,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from vixformer.attention.base import Shape
 from vixformer.attention.layout import Layer
 from vixformer.attention.project.projection import Attention, build_attention, projection
-from vixformer.backbones.base import Backbone, BackboneConfig, Rate
+from vixformer.backbones.backbone import Backbone, BackboneConfig, Rate
 from vixformer.nn.activations import Activation, activation
 from vixformer.nn.block import Block, NormPlace
 from vixformer.nn.mlp import MLP
@@ -77,6 +77,7 @@ class StagedConfig(BackboneConfig):
     """Dropout rate after attention. Left out: drop_rate. If given, drop_rate is the rate of the MLP alone."""
     drop_path_rate: Rate = 0.0
     """Rate of stochastic depth: whole branches that are dropped in training, more of them in deeper blocks."""
+    dropout = ("drop_rate", "proj_drop_rate", "drop_path_rate")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -151,7 +152,8 @@ class Staged(Backbone):
             if i:
                 x, grid = self.between(i, x, grid)
             rotation = self.pos.rotation(x, grid, self.repeats)
-            for block in stage:  # pyright: ignore[reportGeneralTypeIssues]
+            assert isinstance(stage, nn.ModuleList)
+            for block in stage:
                 # repeated grids are no image to a mechanism that looks at neighbours
                 x = block(x, grid=grid if self.repeats == 1 else None, rotation=rotation)
                 yield x, grid

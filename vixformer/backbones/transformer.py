@@ -9,7 +9,7 @@ from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from vixformer.attention.base import Shape
-from vixformer.backbones.base import Rate
+from vixformer.backbones.backbone import Rate
 from vixformer.backbones.staged import Staged, StagedConfig, check_heads, make_blocks
 from vixformer.nn.block import NormPlace
 from vixformer.nn.dropout import Dropout
@@ -50,6 +50,11 @@ class TransformerConfig(StagedConfig):
     """Dropout rate on the pooled vector, before the classifier."""
     head_drop_rate: Rate = 0.0
     """Dropout rate after each hidden layer of head="mlp"."""
+    dropout = (*StagedConfig.dropout, "pos_drop_rate", "pool_drop_rate", "head_drop_rate")
+
+    @property
+    def stage_depths(self) -> tuple[int, ...]:
+        return (self.depth,)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,11 +6,12 @@ With `attention="fourier"` it is FNet, with `"mlp"` and `pool="mean"` MLP-Mixer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import PositiveInt
 
 from vixformer.backbones.transformer import Transformer, TransformerConfig
+from vixformer.jsonfile import Values
 from vixformer.nn.activations import Activation, activation
 from vixformer.nn.stems import Stem, StemOptions
 
@@ -34,7 +35,7 @@ class ViT(Transformer, name="vit"):
 
     config: Config
 
-    variants: ClassVar[dict[str, dict[str, Any]]] = {
+    variants: ClassVar[dict[str, Values]] = {
         f"vit-{size}": dict(img_size=224, num_classes=1000, patch_size=16, embed_dim=64 * heads, depth=12, num_heads=heads, mlp_ratio=4.0)
         for size, heads in (("tiny", 3), ("small", 6), ("base", 12))
     }

@@ -17,7 +17,7 @@ class Options(Shown):
 
 def run(options: Options) -> None:
     from vixformer.attention.base import Mechanism
-    from vixformer.attention.kernels.base import Kernel
+    from vixformer.attention.kernels.kernel import Kernel
 
     for title, family in (("attention", Mechanism), ("kernel=", Kernel)):
         rows = [_described(cls) for _, cls in sorted(family.members.items())]

@@ -17,14 +17,14 @@ from vixformer.options import Changes, Folder, sections, words
 from vixformer.registry import fitted
 from vixformer.results.evidence import MARGIN, judge, sentence
 from vixformer.results.runs import LAST, RECIPE, SUMMARY, read_run
-from vixformer.results.schema import Choice, Point
+from vixformer.results.schema import ChosenRecord, Point
 from vixformer.tables import Shown, say, say_next, table
 from vixformer.terminal import Steps
 
 if TYPE_CHECKING:
-    from vixformer.backbones.base import Backbone
+    from vixformer.backbones.backbone import Backbone
     from vixformer.config import Recipe
-    from vixformer.data.base import Whole
+    from vixformer.data.dataset import Whole
 
 CHOICE = "choice.json"
 NEAREST = "hedgehog"
@@ -122,7 +122,7 @@ def run(options: Options) -> None:
 
 def _choice(
     recipe: Recipe, model: Backbone, images: Whole, attention: str, steps: int, folder: Path, most: int
-) -> tuple[Choice, Path | None]:
+) -> tuple[ChosenRecord, Path | None]:
     """The choice, and the file of the converted layers if there is one. It is measured once: the same command finds it again, and with it
     the run that was made of it."""
     from vixformer.conversion.choose import choose_layers
@@ -152,9 +152,9 @@ def _choice(
     return read_choice(path, most), lesson if lesson.exists() else None
 
 
-def read_choice(path: Path, most: int) -> Choice:
+def read_choice(path: Path, most: int) -> ChosenRecord:
     """`most` is how many layers differ."""
-    found = fitted(Choice, read_json(path), f"{path} is damaged, delete it to measure again")
+    found = fitted(ChosenRecord, read_json(path), f"{path} is damaged, delete it to measure again")
     if [len(point["layers"]) for point in found["curve"]] != list(range(most + 1)):
         raise ValueError(f"{path} is damaged: its curve should go from 0 to {most} layers; delete it to measure again")
     return found
@@ -173,7 +173,7 @@ def _check_changes(changes: Changes, of_a_run: bool) -> None:
             )
 
 
-def _show_choice(choice: Choice, count: int) -> None:
+def _show_choice(choice: ChosenRecord, count: int) -> None:
     rows = [
         (str(c["layer"]), f"{c['error']:.0%}", f"{c['top1']:+.2f}", f"{c['loss']:+.4f}", f"{c['ms']:.2f}", f"{c['new_ms']:.2f}")
         for c in choice["costs"]

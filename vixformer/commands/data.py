@@ -22,7 +22,7 @@ class Options(Shown):
 
 
 def run(options: Options) -> None:
-    from vixformer.data.base import DataSet, data_root
+    from vixformer.data.dataset import DataSet, data_root
     from vixformer.terminal import download_bar
 
     root = data_root(None if options.root is None else str(options.root))
@@ -51,7 +51,7 @@ def run(options: Options) -> None:
 
 def _checked(source: Any) -> str:
     """What reading the whole set shows."""
-    from vixformer.data.base import content_digest
+    from vixformer.data.dataset import content_digest
 
     found = {}
     whole = True

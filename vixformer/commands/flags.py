@@ -15,9 +15,9 @@ from vixformer.registry import unknown
 from vixformer.tables import say
 
 if TYPE_CHECKING:
-    from vixformer.backbones.base import Backbone
+    from vixformer.backbones.backbone import Backbone
     from vixformer.config import Recipe
-    from vixformer.data.base import Whole
+    from vixformer.data.dataset import Whole
     from vixformer.results.runs import Run
 
 
@@ -37,7 +37,7 @@ def _models() -> Iterable[str]:
 
 
 def _data_sets() -> Iterable[str]:
-    from vixformer.data.base import DataSet
+    from vixformer.data.dataset import DataSet
 
     return DataSet.members
 
@@ -91,7 +91,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 def recipe_sections(name: str | None) -> dict[str, list[Any]]:
     """The options of a recipe with its values; those of every model where no recipe is named."""
-    from vixformer.backbones.base import Backbone
+    from vixformer.backbones.backbone import Backbone
     from vixformer.config import Data, Train
     from vixformer.recipes import list_recipes, load_recipe
 
@@ -175,7 +175,7 @@ def tested(run: Run) -> str:
 
 def data_options(word: str | None) -> dict[str, str]:
     """The options of a recipe that `--data` stands for: a known data set, or a folder of images."""
-    from vixformer.data.base import DataSet
+    from vixformer.data.dataset import DataSet
 
     if word is None:
         return {}

@@ -59,8 +59,8 @@ def run(options: Options) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
     from vixformer.report.collect import collect
-    from vixformer.report.page import write
     from vixformer.report.table import ENDINGS, FORMS
+    from vixformer.report.whole import write
     from vixformer.results.groups import counted
     from vixformer.writing import write_text
 

@@ -15,7 +15,7 @@ from vixformer.tables import Shown, markdown, say, table
 
 if TYPE_CHECKING:
     from vixformer.documents import Document
-    from vixformer.documents.base import Exhibit
+    from vixformer.documents.claims import Exhibit
     from vixformer.experiments.compare import Comparison
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -61,7 +62,7 @@ class Options(Shown):
 
 
 def run(options: Options) -> None:
-    from vixformer.experiments.search import spaces  # noqa: F401  # so that their names are known
+    importlib.import_module("vixformer.experiments.search.spaces")  # so that their names are known
     from vixformer.experiments.search.space import read_space
 
     name = options.recipe
@@ -102,7 +103,10 @@ class Progress(StatusLine, Spectator):
         self.mine += 1
         left = max(0, standing.wanted - standing.done - standing.pruned)
         each = (time.perf_counter() - self.began) / self.mine / max(standing.running + 1, 1)
-        self.stays(f"trial {number}: {state}{f' ({reason})' if reason else ''}; {_stands(standing)}; {time_left(left * each)}")
+        self.stays(
+            f"trial {number}: {state}{f' ({reason})' if reason else ''}; {_stands(standing)}"
+            + (f"; {time_left(left * each)}" if left else "")
+        )
 
     def waiting(self, standing: Standing) -> None:
         self.now(f"waiting for other workers; {_stands(standing)}")

@@ -12,7 +12,7 @@ from vixformer.terminal import count, megabytes
 
 
 def _sections(name: str | None) -> dict[str, list[Any]]:
-    from vixformer.backbones.base import Backbone
+    from vixformer.backbones.backbone import Backbone
 
     return {"": [_config(name)] if name is not None else [backbone.Config for backbone in Backbone.members.values()]}
 
@@ -38,6 +38,7 @@ def _config(name: str) -> Any:
 
 
 def run(options: Options) -> None:
+    from vixformer.backbones.levit import LeViT
     from vixformer.measure.cost import layer_costs, model_cost
     from vixformer.models import create_model, model_config
 
@@ -46,7 +47,7 @@ def run(options: Options) -> None:
         config = model_config(config.owner.name, **{**vars(config), **set_options({"": config}, options.changes, f"show {name}")[""]})
     model = create_model(config.owner.name, **vars(config))
     cost = model_cost(model)
-    say(f"{name}: {model.attention_expression()}" + (f"; between stages: {config.shrink}" if hasattr(config, "shrink") else ""))
+    say(f"{name}: {model.attention_expression()}" + (f"; between stages: {config.shrink}" if isinstance(config, LeViT.Config) else ""))
     columns = ("layer", "attention", "tokens", "parameters", "multiply-adds", "of the mechanism", "kept for backward")
     table(
         columns,

@@ -7,14 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from vixformer.attention.layout import print_layers
 from vixformer.attention.project.projection import mechanism_of
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.conversion.distill import distill, fitted_before, images_of_step, seconds_of
 from vixformer.conversion.swap import configurations, differing, expanded, fitted_on, swap
 from vixformer.data.loader import Loader
@@ -67,7 +66,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Chosen:
     costs: tuple[LayerCost, ...]
     curve: tuple[Point, ...]
     """By the number of layers converted, from 0."""
@@ -75,7 +74,7 @@ class Choice:
     """Why its times are not reliable, where they are not."""
 
 
-Judge = Callable[[Any], tuple[float, float]]
+Judge = Callable[[Backbone], tuple[float, float]]
 """Loss and top-1 of a model."""
 
 
@@ -89,7 +88,7 @@ def choose_layers(
     steps: int = 0,
     watch: Callable[[str, int, int], None] = lambda *_: None,
     keep: Path | None = None,
-) -> Choice:
+) -> Chosen:
     """Convert all layers, distil them if `steps` says so, and find out on the validation part which ones to keep so. `keep` is a file from
     which interrupted distillation resumes, and which has the layers in the end, for the run that gets some of them."""
     began = time.perf_counter()
@@ -100,7 +99,7 @@ def choose_layers(
     distill(new, model, lessons, steps=steps, watch=lambda step, _: watch("teaching", step + 1, steps), keep=keep, fitting=fitting)
     loader = _cut(val, new, len(differing(model, configurations(new))))
 
-    def judge(candidate: Any) -> tuple[float, float]:
+    def judge(candidate: Backbone) -> tuple[float, float]:
         scores = evaluate(candidate, loader)
         return scores.loss, scores.top1
 
@@ -116,7 +115,7 @@ def _cut(loader: Loader, model: Backbone, layers: int) -> Loader:
     return loader.spread(max(FEWEST, int(SECONDS / (layers * (layers + 1) / 2 + 1) / an_image)))
 
 
-def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Callable[[int, int], None] | None = None) -> Choice:
+def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Callable[[int, int], None] | None = None) -> Chosen:
     """Greedily: of the layers left, the one whose conversion costs the least loss for the time it wins, beside those already chosen.
 
     `new` is `old` converted (and distilled, where that is wanted): every layer was fitted on its own, so they can be mixed. L layers are
@@ -152,7 +151,7 @@ def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Ca
         Point(layers, _expression(old, new, layers), *score, min(taken[layers]), paired_ratio(taken[layers], taken[()]))
         for layers, score in zip(steps, scores, strict=True)
     ]
-    return Choice(tuple(costs), tuple(curve), timing.told(summarised(times) for times in taken.values()))
+    return Chosen(tuple(costs), tuple(curve), timing.told(summarised(times) for times in taken.values()))
 
 
 class Mixture:

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import NotRequired, TypedDict
 
-from vixformer.attention.project.projection import mechanism_of
-from vixformer.backbones.base import Backbone
+from vixformer.attention.project.projection import Attention, Mixing, mechanism_of
+from vixformer.backbones.backbone import Backbone
 from vixformer.conversion.swap import configurations, differing
 from vixformer.data.loader import Loader
+from vixformer.jsonfile import Given, Values
 from vixformer.registry import fitted
 from vixformer.results.files import read_tensors, write_tensors
 from vixformer.results.schema import Amount, Count
@@ -25,7 +26,7 @@ SAVE_SECONDS = 60.0
 
 
 def distill(
-    student: Any,
+    student: Backbone,
     teacher: Backbone,
     batches: Iterable[Tensor] | Callable[[int], Tensor],
     *,
@@ -47,7 +48,8 @@ def distill(
         layers = f"{len(student.attentions())} layers and the teacher {len(teacher.attentions())}"
         raise ValueError(f"the student has {layers}: a student is what convert makes of its teacher")
     changed = differing(teacher, configurations(student))
-    modules = nn.ModuleList(student.attentions()[i] for i in changed)
+    taught = [student.attentions()[i] for i in changed]
+    modules = nn.ModuleList(taught)
     parameters = list(modules.parameters())
     if not parameters:
         return []
@@ -58,7 +60,7 @@ def distill(
     if keep is not None and keep.exists():
         lesson = _gone_on_with(keep, changed, modules, optimizer)
     else:
-        lesson = _Lesson(changed, fitted=_cores(modules), fitting=fitting)
+        lesson = _Lesson(changed, fitted=_cores(taught), fitting=fitting)
     errors = lesson.errors
     training, saved = student.training, time.monotonic()
     student.eval()  # batch norms and dropout as they are in use
@@ -125,7 +127,7 @@ class _Note(TypedDict):
 
 def seconds_of(path: Path | None) -> tuple[float, float]:
     """What fitting before a stored distillation took, and what distillation has taken so far."""
-    note: Mapping[str, Any] = {} if path is None or not path.exists() else _read(path)[1]
+    note: Given = {} if path is None or not path.exists() else _read(path)[1]
     return note.get("fitting", 0.0), note.get("seconds", 0.0)
 
 
@@ -147,7 +149,7 @@ def fitted_before(path: Path, cores: Mapping[int, nn.Module]) -> set[int]:
     return found
 
 
-def _cores(modules: Iterable[Any]) -> dict[str, Tensor]:
+def _cores(modules: Iterable[Attention | Mixing]) -> dict[str, Tensor]:
     states = (mechanism_of(module).state_dict() for module in modules)
     return {f"fitted.{number}.{name}": t.detach().clone() for number, state in enumerate(states) for name, t in state.items()}
 
@@ -193,7 +195,7 @@ def _batch(given: Any, step: int, steps: int) -> Tensor:
         raise ValueError(f"there were images for {step} of {steps} steps: give more, or fewer steps") from None
 
 
-def _difference(new: Any, old: Any, tokens: Tensor, options: dict[str, Any], maps: float) -> tuple[Tensor, Tensor]:
+def _difference(new: Any, old: Any, tokens: Tensor, options: Values, maps: float) -> tuple[Tensor, Tensor]:
     """Squared relative error of the output, and of the map where that counts."""
     training = old.training
     with torch.no_grad():
@@ -233,7 +235,7 @@ def _gone_on_with(path: Path, layers: list[int], modules: nn.Module, optimizer: 
 def _restore(tensors: dict[str, Tensor], modules: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     modules.load_state_dict(_inside(tensors, "module."))
     parameters = list(modules.parameters())
-    state: dict[int, dict[str, Any]] = {}
+    state: dict[int, Values] = {}
     for name, tensor in tensors.items():
         if name.startswith("optimizer."):
             _, number, key = name.split(".", 2)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
+
+from vixformer.attention.base import Core
 
 STEPS, RATE = 100, 1e-2
 
@@ -16,7 +17,7 @@ STEPS, RATE = 100, 1e-2
 class Task:
     """What a core gets, and what it should give out."""
 
-    core: Any
+    core: Core
     q: Tensor
     k: Tensor
     v: Tensor

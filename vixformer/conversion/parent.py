@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vixformer.backbones.base import BEST, Backbone, from_pretrained
+from vixformer.backbones.backbone import BEST, Backbone, from_pretrained
 from vixformer.config import GIVEN, Recipe
 from vixformer.recipes import RECIPES, load_recipe, unknown_recipe
 from vixformer.results.runs import RECIPE, folder_of

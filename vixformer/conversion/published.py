@@ -12,6 +12,7 @@ from torch import Tensor
 
 from vixformer.backbones.vit import ViT
 from vixformer.conversion.swap import convert
+from vixformer.jsonfile import Values
 from vixformer.models import create_model
 
 HEAD_DIM = 64
@@ -73,7 +74,7 @@ def from_timm(
         )
     if num_heads is None and dim % HEAD_DIM:
         raise ValueError(f"the width {dim} is no multiple of {HEAD_DIM}: give num_heads")
-    options: dict[str, Any] = dict(
+    options: Values = dict(
         img_size=side * patch,
         in_chans=channels,
         patch_size=patch,
@@ -91,12 +92,12 @@ def from_timm(
     if img_size is not None and img_size != side * patch:
         positions: Any = model.pos
         grid = (img_size // patch, img_size // patch)
-        weights["pos.embed"] = positions.added(grid, 1, positions.embed.device).detach()
+        weights["pos.embed"] = positions.added(grid, 1, weights["pos.embed"].device).detach()
         model = _loaded({**options, "img_size": img_size}, weights)
     return model if attention == "softmax" else convert(model, attention)[0]
 
 
-def _loaded(options: dict[str, Any], weights: Mapping[str, Tensor]) -> ViT:
+def _loaded(options: Values, weights: Mapping[str, Tensor]) -> ViT:
     model: ViT = create_model("vit", **options)
     own = model.state_dict()
     extra, missing = sorted(set(weights) - set(own)), sorted(set(own) - set(weights))

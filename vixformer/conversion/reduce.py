@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vixformer.attention.project.projection import mechanism_of
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.conversion.swap import config_with
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from vixformer.backbones.base import BEST, Backbone
+from vixformer.backbones.backbone import BEST, Backbone
 from vixformer.config import FINE_TUNING, Data, Recipe, Train
 from vixformer.conversion.swap import check, config_with, configurations, expanded
 from vixformer.data.loader import Loader
@@ -28,7 +27,7 @@ def recipe_of(folder: Path, model: Backbone, data: str | None) -> Recipe:
     if (folder / RECIPE).exists():
         recipe = read_run(folder).recipe
         return recipe if data is None else replace(recipe, data=replace(recipe.data, name=data))
-    config: Any = model.config
+    config = model.config
     if data is None:
         raise ValueError(f"{folder} is a model without a recipe: say which images it is for, as in --data cifar10")
     if not (folder / PREPROCESSING_FILE).exists():
@@ -54,7 +53,7 @@ def finetuned_recipe(folder: Path, model: Backbone, images: Path, attention: str
     Images are brought to the size and normalized with the statistics that the model knows. The loss chooses the epoch, because few
     validation images give many epochs the same accuracy.
     """
-    config: Any = config_with(model, configurations(model) if attention is None else expanded(model, attention))
+    config = config_with(model, configurations(model) if attention is None else expanded(model, attention))
     if attention is not None:
         check(model, expanded(model, attention))
     height, width = model.img_size

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 from vixformer.attention.project.projection import mechanism_of
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 from vixformer.config import Recipe
 from vixformer.conversion.distill import distill, fitted_before, images_of_step, seconds_of
 from vixformer.conversion.swap import check, configurations, fitted_on, swap
 from vixformer.data.loader import Loader
+from vixformer.jsonfile import Values
 
 TEACHING = "teaching.safetensors"
 """In a run folder, what is known of its layers before they were trained: fitted weights, and a distillation that is not over."""
@@ -25,19 +25,19 @@ TEACHING = "teaching.safetensors"
 
 @dataclass(frozen=True)
 class Start:
-    model: Any
-    conversion: dict[str, Any] | None
+    model: Backbone
+    conversion: Values | None
     """What became of the weights, and how good the model was before the first epoch; None where nothing was converted."""
     note: str | None = None
     """What was taken from a model that differs in more than its attention."""
 
 
 def start(
-    fresh: Any,
-    given: Any,
+    fresh: Backbone,
+    given: Backbone,
     recipe: Recipe,
     train: Loader,
-    judge: Callable[[Any], dict[str, float]],
+    judge: Callable[[Backbone], dict[str, float]],
     watch: Callable[[int, int, float], None],
     keep: Path | None,
 ) -> Start:
@@ -70,31 +70,31 @@ def start(
     return Start(model, {**facts, "notes": report.notes, "stages": stages})
 
 
-def check_start(fresh: Any, given: Any, recipe: Recipe) -> None:
+def check_start(fresh: Backbone, given: Backbone, recipe: Recipe) -> None:
     """Whether `given` can become `fresh`; says why not."""
     if around(given) == around(fresh):
         check(given, configurations(fresh))
     elif recipe.train.distill:
         raise ValueError(f"train.distill: {recipe.train.weights} differs from this model in more than its attention: {_one(given, fresh)}")
-    elif not any(name.startswith(("blocks", "stages")) for name in _fitting(fresh, given)):
+    elif not fresh.block_weights().intersection(_fitting(fresh, given)):
         raise ValueError(
             f"train.weights: no block of {recipe.train.weights}, a {given.name}, fits this {fresh.name}: weights carry over between models "
             f"of the same kind and width; {_one(given, fresh)}"
         )
-    elif (heads := [_heads(model) for model in (given, fresh)])[0] != heads[1]:
-        raise ValueError(
-            f"train.weights: {recipe.train.weights} has {heads[0]} heads and this model {heads[1]}, which do not fit each other"
-        )
+    elif given.heads != fresh.heads:
+        theirs, ours = (" and ".join(map(str, model.heads)) for model in (given, fresh))
+        raise ValueError(f"train.weights: {recipe.train.weights} has {theirs} heads and this model {ours}, which do not fit each other")
 
 
-def around(model: Any) -> dict[str, Any]:
+def around(model: Backbone) -> Values:
     """Everything about a model that has weights, but its attention."""
     config = model.spelled_out()
-    values = {field.name: getattr(config, field.name) for field in fields(config) if "drop" not in field.name and field.name != "attention"}
+    beside = ("attention", *config.dropout)
+    values = {field.name: getattr(config, field.name) for field in fields(config) if field.name not in beside}
     return {"model": model.name, **values}
 
 
-def _with_head_of(fresh: Any, given: Any) -> Any:
+def _with_head_of(fresh: Backbone, given: Backbone) -> Backbone | None:
     """A copy of `given` with a new classifier, if it differs from `fresh` in that and in attention that it can be converted to."""
     there, here = around(given), around(fresh)
     if there | {"num_classes": None} != here | {"num_classes": None} or there == here or configurations(given) == configurations(fresh):
@@ -108,24 +108,19 @@ def _with_head_of(fresh: Any, given: Any) -> Any:
     return headed
 
 
-def _one(given: Any, fresh: Any) -> str:
+def _one(given: Backbone, fresh: Backbone) -> str:
     """Of what differs."""
     a, b = around(given), around(fresh)
     name = next(name for name in (*a, *b) if a.get(name) != b.get(name))
     return f"{name} is {a.get(name)} there and {b.get(name)} here"
 
 
-def _heads(model: Any) -> str:
-    found = dict.fromkeys(str(mechanism_of(module).shape.num_heads) for module in model.attentions())
-    return " and ".join(found)
-
-
-def _fitting(model: Any, given: Backbone) -> dict[str, Tensor]:
+def _fitting(model: Backbone, given: Backbone) -> dict[str, Tensor]:
     own = model.state_dict()
     return {name: tensor for name, tensor in given.state_dict().items() if name in own and own[name].shape == tensor.shape}
 
 
-def _taken(model: Any, given: Backbone, recipe: Recipe) -> str:
+def _taken(model: Backbone, given: Backbone, recipe: Recipe) -> str:
     """What fits in name and shape; another classifier, or another projection, stays fresh, and another attention starts near exact."""
     fitting = _fitting(model, given)
     for module in model.attentions():

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from vixformer import ops
 from vixformer.attention.base import Mechanism, Mixer
-from vixformer.attention.layout import parse, print_layer, print_layers
+from vixformer.attention.layout import Layer, parse, print_layer, print_layers
 from vixformer.attention.performer import Performer
 from vixformer.attention.project.one_kv import OneKeyValueHead
 from vixformer.attention.project.projection import Attention, Mixing, mechanism_of
 from vixformer.attention.softmax import Softmax
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone, BackboneConfig
 from vixformer.conversion.fit import Task, fit
 from vixformer.data.loader import Loader
 from vixformer.registry import checked
@@ -57,7 +57,7 @@ class LayerReport:
 
 
 @dataclass(frozen=True)
-class Report:
+class Change:
     attention: str
     layers: tuple[LayerReport, ...]
     notes: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Report:
         return "\n".join([*lines, *(f"warning: {text}" for text in self.warnings), *(f"note: {text}" for text in self.notes)])
 
 
-def convert(model: Backbone, attention: str, data: Tensor | None = None) -> tuple[Any, Report]:
+def convert(model: Backbone, attention: str, data: Tensor | None = None) -> tuple[Any, Change]:
     """A new model with another attention, and what became of the weights. `data` is a batch of images, normalized as in training.
 
     Projections, head width, norms and everything around the attention stay as they are. With data, what a mechanism learns for itself is
@@ -86,7 +86,7 @@ def convert(model: Backbone, attention: str, data: Tensor | None = None) -> tupl
     return swap(model, expanded(model, attention), data)
 
 
-def expanded(model: Backbone, attention: str) -> list[Any]:
+def expanded(model: Backbone, attention: str) -> list[Layer]:
     """One configuration a layer. A layer that is written as the model has it stays: random features, and LeViT's bias, are not new.
 
     A Performer that is to estimate softmax gets rows of one length, whose estimate is closer, unless the expression says `scaling`.
@@ -94,12 +94,11 @@ def expanded(model: Backbone, attention: str) -> list[Any]:
     old = [mechanism_of(module).config for module in model.attentions()]
     if not old:
         raise ValueError(f"a {model.name} has no attention to convert: a vit, cct, cvt, levit, pit or convtoken has")
-    depths = getattr(model.config, "depths", None) or (len(old),)
-    layers: list[Any] = parse(attention).expand(*depths)
+    layers = parse(attention).expand(*(model.config.stage_depths or (len(old),)))
     return [_meant(layer, before, "scaling" in attention) for layer, before in zip(layers, old, strict=True)]
 
 
-def _meant(layer: Any, before: Any, says_scaling: bool) -> Any:
+def _meant(layer: Layer, before: Layer, says_scaling: bool) -> Layer:
     if isinstance(layer, Softmax.Config) and isinstance(before, Softmax.Config) and layer == Softmax.Config():
         return before
     if layer == before or says_scaling or not _estimates_softmax(layer):
@@ -107,24 +106,24 @@ def _meant(layer: Any, before: Any, says_scaling: bool) -> Any:
     return replace(layer, scaling="sqrt")
 
 
-def differing(model: Backbone, layers: Sequence[Any]) -> list[int]:
+def differing(model: Backbone, layers: Sequence[Layer]) -> list[int]:
     """The layers that would change."""
     return [i for i, (module, layer) in enumerate(zip(model.attentions(), layers, strict=True)) if mechanism_of(module).config != layer]
 
 
-def configurations(model: Backbone) -> list[Any]:
+def configurations(model: Backbone) -> list[Layer]:
     return [mechanism_of(module).config for module in model.attentions()]
 
 
 def swap(
     model: Backbone,
-    layers: Sequence[Any],
+    layers: Sequence[Layer],
     data: Tensor | None = None,
     *,
     into: Backbone | None = None,
     seed: int | None = None,
     known: Callable[[Mapping[int, nn.Module]], set[int]] | None = None,
-) -> tuple[Any, Report]:
+) -> tuple[Any, Change]:
     """`convert`, with one configuration a layer.
 
     `into` is a model with these layers that gets the weights; left out, one is built. Random features of a layer depend on `seed` and its
@@ -141,7 +140,7 @@ def swap(
             raise ValueError("data has values that are not finite: give images normalized as in training")
     changed = check(model, layers)
     like = next(model.parameters())
-    new: Any = (type(model)(config_with(model, layers)) if into is None else into).to(like.device, like.dtype)
+    new: Backbone = (type(model)(config_with(model, layers)) if into is None else into).to(like.device, like.dtype)
     _carry_over(model, new, changed)
     old_cores, cores = ([mechanism_of(module) for module in m.attentions()] for m in (model, new))
     taken = _shared(cores, changed)
@@ -159,15 +158,15 @@ def swap(
         reports = _measured(model, new, [i for i in fresh if i not in done], reports, data)
     one_way = changed and any(isinstance(module, OneKeyValueHead) for module in new.attentions())
     biased = any("distances" in report.dropped for report in reports)
-    return new, Report(new.attention_expression(), tuple(reports), (*[ONE_WAY] * bool(one_way), *[BIAS] * biased))
+    return new, Change(new.attention_expression(), tuple(reports), (*[ONE_WAY] * bool(one_way), *[BIAS] * biased))
 
 
-def _estimates_softmax(layer: Any) -> bool:
+def _estimates_softmax(layer: Layer) -> bool:
     kernel: Any = layer.kernel if isinstance(layer, Performer.Config) else None
     return kernel is not None and vars(kernel.owner).get("estimates_softmax", False)
 
 
-def check(model: Backbone, layers: Sequence[Any]) -> list[int]:
+def check(model: Backbone, layers: Sequence[Layer]) -> list[int]:
     """The layers that would change; says why where one cannot."""
     changed = differing(model, layers)
     for i in changed:
@@ -175,7 +174,7 @@ def check(model: Backbone, layers: Sequence[Any]) -> list[int]:
     return changed
 
 
-def _check(i: int, old: Mechanism, layer: Any) -> None:
+def _check(i: int, old: Mechanism, layer: Layer) -> None:
     mixes = [kind.name for kind in (type(old), layer.owner) if issubclass(kind, Mixer)]
     if mixes:
         raise ValueError(
@@ -184,7 +183,7 @@ def _check(i: int, old: Mechanism, layer: Any) -> None:
         )
 
 
-def config_with(model: Backbone, layers: Sequence[Any]) -> Any:
+def config_with(model: Backbone, layers: Sequence[Layer]) -> BackboneConfig:
     """The configuration of a model like this one with these layers."""
     config = model.spelled_out()
     values = {field.name: getattr(config, field.name) for field in fields(config)} | {"attention": print_layers(layers)}
@@ -248,7 +247,7 @@ def _report(i: int, old: Attention | Mixing, new: Attention | Mixing, taken: set
     )  # fmt: skip
 
 
-def _measured(model: Backbone, new: Any, fresh: Sequence[int], reports: list[LayerReport], images: Tensor) -> list[LayerReport]:
+def _measured(model: Backbone, new: Backbone, fresh: Sequence[int], reports: list[LayerReport], images: Tensor) -> list[LayerReport]:
     """Every layer sees what it sees in the old model, so that errors do not add up. Every other image is fitted to, the rest measure."""
     tasks = {i: task for i, task in enumerate(_tasks(model, new, images)) if task is not None}
     groups: dict[tuple[int, ...], list[Task]] = {}  # layers that share weights are fitted together
@@ -270,11 +269,11 @@ def _measured(model: Backbone, new: Any, fresh: Sequence[int], reports: list[Lay
 
 
 @torch.no_grad()
-def _tasks(model: Backbone, new: Any, images: Tensor) -> list[Task | None]:
+def _tasks(model: Backbone, new: Backbone, images: Tensor) -> list[Task | None]:
     """What every layer of the new model should give out for what its old one gets; None where there is no q and k."""
     tasks: list[Task | None] = []
     for (old, tokens, options), module in zip(model.attention_inputs(images), new.attentions(), strict=True):
-        if not isinstance(old, Attention):
+        if not isinstance(old, Attention) or not isinstance(module, Attention):
             tasks.append(None)
             continue
         training = old.training
@@ -287,7 +286,7 @@ def _tasks(model: Backbone, new: Any, images: Tensor) -> list[Task | None]:
     return tasks
 
 
-def _warning(core: Any, rms: Sequence[float], error: float, change: float) -> str | None:
+def _warning(core: Mechanism, rms: Sequence[float], error: float, change: float) -> str | None:
     if error > POOR and _estimates_softmax(core.config):
         sizes = f"(rms {rms[0]:.2f} and {rms[1]:.2f}; 0.5 works)"
         return f"{error:.0%} off: random features cannot estimate softmax for q and k this large {sizes}; teach or fine-tune before use"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 from inspect import signature
 from typing import Any
 
@@ -94,8 +95,7 @@ class Patched(nn.Module):
 def register_timm() -> list[str]:
     """Make our models known to timm: `timm.create_model("vixformer_vit_tiny", attention="first(performer)")`. Returns their names."""
     try:
-        from timm.models import register_model  # pyright: ignore[reportMissingImports]
-
+        register_model = importlib.import_module("timm.models").register_model
         return [register_model(_entry(name)).__name__ for name in list_models()]
     except Exception as error:  # timm imports much, and a broken one raises anything
         raise ValueError(f"timm cannot be imported here: {error}") from None

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from vixformer.data.base import DataSet, Download, Images, Part, check_labels, read_bytes
+from vixformer.data.dataset import DataSet, Download, Images, Part, check_labels, read_bytes
 from vixformer.data.pickles import load_harmless
 
 PIXELS = 3 * 32 * 32

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
 
-from vixformer.data.base import DataSet, Download
+from vixformer.data.dataset import DataSet, Download
 
 Progress = Callable[[str, int, int | None], None]
 """Called with the file's name, the bytes that are here and the bytes in all, where the server tells."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from vixformer.data.base import DataSet, Download, Images, Part, Whole
 from vixformer.data.cache import decode, decoded
+from vixformer.data.dataset import DataSet, Download, Images, Part, Whole
 from vixformer.notes import note
 
 LARGE, FAST = 128, 64

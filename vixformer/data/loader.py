@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from vixformer.data.augment import crop_and_flip, cut_out, normalise, resize, rotate
-from vixformer.data.base import Images
+from vixformer.data.dataset import Images
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from importlib import resources
 
 import torch
 
-from vixformer.data.base import Images, Part
+from vixformer.data.dataset import Images, Part
 from vixformer.data.mnist import FashionMNIST
 
 SIDE = 28

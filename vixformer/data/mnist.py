@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vixformer.data.base import DataSet, Download, Images, Part, check_labels, read_bytes
+from vixformer.data.dataset import DataSet, Download, Images, Part, check_labels, read_bytes
 
 LARGEST = 1 << 32
 """Bytes. No IDX file of images is larger, whatever a damaged header says."""

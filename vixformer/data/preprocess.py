@@ -14,7 +14,7 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from vixformer.data.augment import normalise, resize
-from vixformer.data.base import Images
+from vixformer.data.dataset import Images
 from vixformer.data.loader import Loader
 from vixformer.jsonfile import read_json
 from vixformer.registry import checked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from vixformer.data.base import DataSet, Images, Part
+from vixformer.data.dataset import DataSet, Images, Part
 
 
 class Synthetic(DataSet, name="synthetic"):

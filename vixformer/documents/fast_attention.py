@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vixformer.documents.base import FUSED, Claim, Column, Document, Exhibit, Measure, Named, named
+from vixformer.documents.claims import FUSED, Claim, Column, Document, Exhibit, Measure, Named, named
 from vixformer.results.evidence import Says
 
 EXACT, RELU, EXP, FTHETA = ("vit", "performer-relu", "performer-exp", "performer-ftheta")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vixformer.documents.base import Claim, Column, Document, Exhibit, Measure, Named, named
+from vixformer.documents.claims import Claim, Column, Document, Exhibit, Measure, Named, named
 from vixformer.results.evidence import Says
 
 COLUMNS = (

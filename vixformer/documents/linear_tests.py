@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vixformer.documents.base import Claim, Column, Document, Exhibit, Measure, Named, named
+from vixformer.documents.claims import Claim, Column, Document, Exhibit, Measure, Named, named
 from vixformer.results.evidence import Says
 
 COLUMNS = (Column("step_ms", "step ms", "ms_a_step"), Column("val_top1", "validation top-1", "val_top1"))

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from vixformer.config import Data, Recipe
-from vixformer.data.base import DataSet, Images
-from vixformer.documents.base import Column, Document, Exhibit
+from vixformer.data.dataset import DataSet, Images
+from vixformer.documents.claims import Column, Document, Exhibit
 from vixformer.documents.verdicts import Found, verdicts
 from vixformer.experiments.compare import TIMED_BATCH, Comparison, Row
 from vixformer.measure.cost import multiply_adds
@@ -108,7 +108,7 @@ def _seconds(recipe: Recipe, tell: Callable[[str], None]) -> float:
 
 def _kind(recipe: Recipe) -> Recipe:
     """The recipe whose step is timed for this one: the same network with exact attention where it has q and k."""
-    attention: Any = recipe.model
+    attention = recipe.model
     return Recipe(data=Data(name=recipe.data.name, resize=recipe.data.resize), model=replace(attention, attention="softmax"))
 
 
@@ -120,7 +120,7 @@ def _counts(data: Data) -> Mapping[str, int]:
 @cache
 def forward_macs(recipe: Recipe) -> int:
     with torch.device("meta"):
-        model: Any = recipe.build(_example(recipe.data))
+        model = recipe.build(_example(recipe.data))
     return multiply_adds(model, torch.empty(1, model.in_chans, *model.img_size, device="meta"))
 
 
@@ -136,7 +136,7 @@ def _speed(recipe: Recipe, tell: Callable[[str], None]) -> tuple[float, float]:
     """Forward multiply-adds a second in training, and seconds of an update of all weights, from two steps: the first one finds memory
     cold. A large batch would take long on a slow machine, and a small one would make too much of the update."""
     tell(f"timing steps on {recipe.data.name}")
-    model: Any = recipe.build(_example(recipe.data))
+    model = recipe.build(_example(recipe.data))
     batch = max(1, min(32, PROBED // forward_macs(recipe)))
     images, labels = torch.randn(batch, model.in_chans, *model.img_size), torch.zeros(batch, dtype=torch.int64)
     optimizer, passes, updates = make_optimizer(model, recipe.train), [], []

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vixformer.documents.base import Claim, Document, Measure, is_cost
+from vixformer.documents.claims import Claim, Document, Measure, is_cost
 from vixformer.results.evidence import Effect, Judged, Key, Says, averaged, effect, judge
 
 Values = Mapping[Measure, Mapping[str, Mapping[Key, float]]]

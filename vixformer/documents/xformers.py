@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vixformer.documents.base import FUSED, Claim, Column, Document, Exhibit, Named, named
+from vixformer.documents.claims import FUSED, Claim, Column, Document, Exhibit, Named, named
 from vixformer.results.evidence import Says
 
 COLUMNS = (

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +21,7 @@ from vixformer.training.parts import Reader, load_parts, pick_device
 LEAST_EPOCHS = 4
 """Below that, less data rather than fewer epochs: a rate that rises and falls needs some time."""
 SMALLEST, FEWEST = 0.01, 100
-"""The least part of the data that is worth training on, and so many images of it: a part has to have every class in it."""
+"""The smallest part of the data that is worth training on, and the smallest number of images: each class must be in it."""
 AROUND = 3.0
 """Seconds of a run that are neither training nor evaluation."""
 STEPS = 8
@@ -76,7 +76,7 @@ class Prober:
         device = pick_device(recipe.train.device)
         parts = load_parts(recipe, device, self.read(recipe.data))
         torch.manual_seed(0)
-        model: Any = recipe.build(parts.test.images).to(device)
+        model = recipe.build(parts.test.images).to(device)
         optimizer = make_optimizer(model, recipe.train)
         precision: torch.dtype = getattr(torch, recipe.train.precision)
         lower = torch.autocast(device.type, dtype=precision, enabled=precision != torch.float32)

@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from vixformer.backbones.base import BEST, from_pretrained
+from vixformer.backbones.backbone import BEST, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
 from vixformer.conversion.parent import asks_for_weights, parent_of
 from vixformer.experiments.budget import Cut, Prober, cut
 from vixformer.experiments.lanes import BESIDE, Lanes, share_of_threads
 from vixformer.experiments.rounds import Folders, Rounds, Training
 from vixformer.experiments.tuning import Tuned, check_tunable, tuned
-from vixformer.jsonfile import read_json
+from vixformer.jsonfile import Values, read_json
 from vixformer.measure.latency import Timing, rounds, summarised
 from vixformer.measure.load import Watched, watched
 from vixformer.measure.machine import machine
@@ -128,8 +128,8 @@ def compare(
     """Train what is not there yet, then measure all together. `observer(name, recipe, done)` is asked for one before each run.
 
     `budget` is seconds for everything: all recipes are cut alike, to what a probe says will fit, and what still does not is not run.
-    `jobs` trainings run at a time, processes that share the threads. With `tune`, each recipe first gets so many learning-rate trials; the
-    seeds after that vary the split as well as the start and the order.
+    `jobs` trainings run in parallel, as processes that share the threads. With `tune`, each recipe first gets this number of learning-rate
+    trials. The seeds after that vary the split as well as the start and the order.
     """
     out = Path(out)
     began = time.perf_counter()
@@ -186,7 +186,7 @@ def _with_tuning(row: Row, found: Tuned, untuned: list[Path]) -> Row:
 
 
 def _shared(folders: Folders) -> tuple[dict[str, list[Path]], list[str]]:
-    """The runs on those seeds and folds that all models have, so that means and differences are of the same ones; and what is left out."""
+    """The runs with seeds and folds that all models have, so that means and differences use the same ones; and the names of the others."""
     some = {name: units for name, units in folders.items() if units}
     common = set.intersection(*map(set, some.values()))
     if not common:  # the seed that most of them have
@@ -255,7 +255,7 @@ def _label(name: str, recipe: Recipe, seeds: int) -> str:
 
 
 def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple[list[Row], Watched]:
-    models: dict[str, Any] = {name: from_pretrained(paths[0] / BEST) for name, paths in folders.items()}
+    models: Values = {name: from_pretrained(paths[0] / BEST) for name, paths in folders.items()}
     images = {name: torch.randn(TIMED_BATCH, m.in_chans, *m.img_size) for name, m in models.items()}
     calls = {name: lambda m=m, x=images[name]: m(x) for name, m in models.items()}
     with torch.inference_mode(), watched() as timing:
@@ -269,7 +269,7 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
         found = [read_run(path) for path in paths]
         summaries = [run.summary or {} for run in found]
         test, seconds, peak = (column(summaries, key) for key in ("test_top1", "train_seconds", "peak_train_mb"))
-        assert test is not None and seconds is not None  # noqa: PT018
+        assert test is not None and seconds is not None
         first = summaries[0]
         rows.append(
             Row(

@@ -14,13 +14,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import torch
 
 from vixformer.config import Recipe, recipe_from_dict
-from vixformer.data.base import Whole
-from vixformer.jsonfile import parse_json
+from vixformer.data.dataset import Whole
+from vixformer.jsonfile import Values, parse_json
 from vixformer.notes import printed_notes, want_of_memory
 from vixformer.registry import complaint, foreign, import_foreign
 from vixformer.training.faults import NotFiniteError
@@ -36,7 +36,7 @@ BESIDE = 0.85
 
 @contextlib.contextmanager
 def share_of_threads(count: int) -> Iterator[None]:
-    """What one of so many trainings has."""
+    """The share of one of several parallel trainings."""
     threads = torch.get_num_threads()
     torch.set_num_threads(max(1, threads // count))
     try:
@@ -123,14 +123,14 @@ class Lanes:
         threading.Thread(target=self._listen, args=(lane, job), daemon=True).start()
 
     def wait(self, at_most: int = 0) -> None:
-        """Until no more than so many are running."""
+        """Until at most this number are running."""
         while len(self.running) > at_most:
             with contextlib.suppress(queue.Empty):
                 self._heard(*self.events.get(timeout=LOOK))
 
     def _listen(self, lane: _Lane, job: str) -> None:
         given, said = lane.process.stdin, lane.process.stdout
-        assert given is not None and said is not None  # noqa: PT018
+        assert given is not None and said is not None
         with contextlib.suppress(BrokenPipeError), given, said:
             with contextlib.suppress(BrokenPipeError):  # it ended before it began, and its last line says why
                 given.write(job + "\n")
@@ -140,7 +140,7 @@ class Lanes:
         self.events.put((lane, ""))
 
     def _heard(self, lane: _Lane, line: str) -> None:
-        event: dict[str, Any] = json.loads(line) if line else {}
+        event: Values = json.loads(line) if line else {}
         if "error" in event and not (self.may_diverge and event["diverged"]):
             raise ValueError(f"{lane.label}: {event['error']}")
         if "what" in event:
@@ -175,11 +175,11 @@ class _Telling(Observer):
     def epoch_begins(self, epoch: int, batches: int) -> None:
         _tell(what="epoch_begins", values=[epoch, batches])
 
-    def epoch_done(self, record: dict[str, Any]) -> None:
+    def epoch_done(self, record: Values) -> None:
         _tell(what="epoch_done", values=[record])
 
 
-def _tell(**event: Any) -> None:
+def _tell(**event: object) -> None:
     try:
         print(json.dumps(event), file=_told(), flush=True)
     except BrokenPipeError:
@@ -203,7 +203,7 @@ def _told() -> TextIO:
 
 
 def main() -> None:
-    """One training: its folder and whether to go on with it as arguments, its recipe and what to import on standard input."""
+    """One training: its folder and whether to resume it as arguments, its recipe and what to import on standard input."""
     _told()
     folder, how = sys.argv[1:]
     job = parse_json(sys.stdin.readline(), "the training")

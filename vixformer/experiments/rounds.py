@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vixformer.config import Data, Recipe
 from vixformer.conversion.parent import parent_run
-from vixformer.data.base import Whole
+from vixformer.data.dataset import Whole
 from vixformer.experiments.lanes import Lanes
 from vixformer.results.runs import SUMMARY, folder_of, read_run
 from vixformer.training.observer import Observer

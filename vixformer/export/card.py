@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from vixformer.backbones.base import read_config
+from vixformer.backbones.backbone import read_config
 from vixformer.config import Recipe
 from vixformer.data.preprocess import Preprocessing
 from vixformer.measure.machine import in_words

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from vixformer.data.base import Images
+from vixformer.data.dataset import Images
+from vixformer.data.preprocess import Preprocessing
 from vixformer.data.split import fraction
 from vixformer.export.formats import FILES, WRITERS, Run
 from vixformer.export.shipped import Shipped
@@ -102,7 +102,7 @@ def _eager(shipped: Shipped) -> Run:
     return run
 
 
-def _pixels(images: Images | None, prepare: Any, count: int) -> Tensor:
+def _pixels(images: Images | None, prepare: Preprocessing, count: int) -> Tensor:
     if images is None:
         return torch.randint(256, (count, prepare.channels, *prepare.stored), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     index = torch.linspace(0, len(images) - 1, count).long()

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vixformer.data.loader import Loader
+from vixformer.jsonfile import Values
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Scores:
         from sklearn.metrics import classification_report  # here, because it takes a second to load
 
         numbers = list(range(len(names)))
-        options: dict[str, Any] = {"labels": numbers, "target_names": [f"{i} {n}" for i, n in enumerate(names)], "zero_division": 0}
+        options: Values = {"labels": numbers, "target_names": [f"{i} {n}" for i, n in enumerate(names)], "zero_division": 0}
         report: Any = classification_report(self.labels.numpy(), self.predictions.numpy(), output_dict=True, **options)
         return {key.partition(" ")[2] if key[0].isdigit() else key: value for key, value in report.items() if isinstance(value, dict)}
 

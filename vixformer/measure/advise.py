@@ -6,11 +6,11 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pydantic import PositiveFloat, PositiveInt
 
 from vixformer.attention.base import Core, Mechanism
+from vixformer.jsonfile import Values
 from vixformer.measure.bench import Measured, Sizes, bench_attention, bench_models, check_models
 
 WORTH = 1.1
@@ -120,7 +120,7 @@ def _worth(model: Measured) -> bool:
 
 def _tied(a: Measured, b: Measured) -> bool:
     """Whether their times cannot be told apart, or are as good as equal."""
-    assert a.ratio is not None and b.ratio is not None  # noqa: PT018
+    assert a.ratio is not None and b.ratio is not None
     overlap = a.ratio.low <= b.ratio.high and b.ratio.low <= a.ratio.high
     return overlap or max(a.ratio.ratio, b.ratio.ratio) < TIE * min(a.ratio.ratio, b.ratio.ratio)
 
@@ -151,7 +151,7 @@ def _best_of_each(layers: Sequence[Measured], exact: float) -> list[str]:
     return found
 
 
-def _options(question: Question) -> dict[str, Any]:
+def _options(question: Question) -> Values:
     return {
         "img_size": question.image, "patch_size": question.patch, "embed_dim": question.dim, "depth": question.depth,
         "num_heads": question.heads,

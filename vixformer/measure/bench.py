@@ -6,14 +6,15 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field, PositiveFloat, PositiveInt
-from torch import Tensor
+from torch import Tensor, nn
 
 from vixformer import ops
+from vixformer.jsonfile import Values
 from vixformer.measure.cost import bytes_saved, most_tokens, multiply_adds
 from vixformer.measure.latency import Ratio, Timing, paired_ratio, rounds, summarised
 from vixformer.measure.layer import Layer
@@ -90,7 +91,7 @@ class Models(Conditions):
     """Also measure peak memory, in a separate process, which takes about a second for each."""
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Values:
         names = ("img_size", "patch_size", "embed_dim", "depth", "num_heads")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
@@ -120,7 +121,7 @@ class Measured:
 class _Case:
     what: str
     attention: str
-    module: Any
+    module: nn.Module
     x: Tensor
     tokens: int
     job: Job
@@ -134,7 +135,7 @@ def check_attention(attentions: Sequence[str], tokens: Sequence[int], sizes: Lay
             Layer(attention, sizes.dim, sizes.heads, n)
 
 
-def check_models(models: Sequence[str], attentions: Sequence[str], options: dict[str, Any], device: str) -> None:
+def check_models(models: Sequence[str], attentions: Sequence[str], options: Values, device: str) -> None:
     """The same of whole models."""
     usable(device, "device")
     with torch.device("meta"):
@@ -149,13 +150,13 @@ def bench_attention(attentions: Sequence[str], sizes: Sizes) -> list[Measured]:
         x = torch.randn(batch, tokens, sizes.dim)
         cases = []
         for a in attentions:
-            options: dict[str, Any] = {"attention": a, "dim": sizes.dim, "num_heads": sizes.heads, "num_tokens": tokens}
+            options: Values = {"attention": a, "dim": sizes.dim, "num_heads": sizes.heads, "num_tokens": tokens}
             cases.append(_Case("layer", a, Layer(**options), x, tokens, Job(options, batch, sizes.dtype)))
         rows += _measured(cases, sizes)
     return rows
 
 
-def bench_models(models: Sequence[str], attentions: Sequence[str], options: dict[str, Any], sizes: Sizes | Models) -> list[Measured]:
+def bench_models(models: Sequence[str], attentions: Sequence[str], options: Values, sizes: Sizes | Models) -> list[Measured]:
     """Every backbone with every attention, on noise of the size of its images."""
     batch = sizes.batch or MODEL_BATCH
     cases = []
@@ -178,7 +179,7 @@ def _measured(cases: Sequence[_Case], sizes: Sizes | Models) -> list[Measured]:
     with _lower(device, sizes):
         kept = [bytes_saved(case.module.to(device), case.x.to(device).requires_grad_()) for case in cases]
     square = torch.randn(SIDE, SIDE, device=device)
-    calls: dict[int, Callable[[], Any]] = {i: call(case.module, case.x.to(device), sizes) for i, case in enumerate(cases)}
+    calls: dict[int, Callable[[], object]] = {i: call(case.module, case.x.to(device), sizes) for i, case in enumerate(cases)}
     calls[-1] = lambda: square @ square
     with on_threads(sizes.threads):
         taken = rounds(calls, sizes.seconds, LEAST, device)
@@ -197,12 +198,12 @@ def _measured(cases: Sequence[_Case], sizes: Sizes | Models) -> list[Measured]:
     return rows
 
 
-def call(module: Any, x: Tensor, sizes: Conditions) -> Callable[[], Any]:
+def call(module: nn.Module, x: Tensor, sizes: Conditions) -> Callable[[], object]:
     """One inference, or one training step."""
     module = module.train(sizes.train)
-    forward: Any = ops.compiled(module) if sizes.compile else module
+    forward = ops.compiled(module) if sizes.compile else module
 
-    def lower() -> Any:
+    def lower() -> torch.autocast:
         return _lower(x.device, sizes)
 
     if not sizes.train:
@@ -236,7 +237,7 @@ def call(module: Any, x: Tensor, sizes: Conditions) -> Callable[[], Any]:
     return train
 
 
-def _lower(device: torch.device, sizes: Conditions) -> Any:
+def _lower(device: torch.device, sizes: Conditions) -> torch.autocast:
     return torch.autocast(device.type, dtype=getattr(torch, sizes.dtype), enabled=sizes.dtype != "float32")
 
 

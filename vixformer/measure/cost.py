@@ -15,10 +15,10 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import FlopCounterMode
 
 from vixformer import ops
-from vixformer.attention.base import Mechanism
+from vixformer.attention.base import Mechanism, Mixer
 from vixformer.attention.layout import print_layer
 from vixformer.attention.project.projection import Attention
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def torchsummary_bytes(model: Backbone) -> int:
     """
     outputs = 0
 
-    def add(_: nn.Module, __: Any, out: Any) -> None:
+    def add(_: nn.Module, __: object, out: object) -> None:
         nonlocal outputs
         outputs += out.numel() if isinstance(out, Tensor) else 0
 
@@ -67,7 +67,7 @@ def multiply_adds(module: nn.Module, *inputs: Any, **options: Any) -> int:
     inputs, options = tree_map(lambda x: x.to("meta") if isinstance(x, Tensor) else x, (inputs, options))
     unseen = 0
 
-    def add(mixer: Any, args: tuple[Tensor, ...], _: Tensor) -> None:
+    def add(mixer: Mixer, args: tuple[Tensor, ...], _: Tensor) -> None:
         nonlocal unseen
         unseen += args[0].shape[0] * mixer.macs(args[0].shape[-2])
 
@@ -96,7 +96,7 @@ class _Storages(TorchDispatchMode):
         return out
 
 
-def _storages(tree: Any) -> list[torch.UntypedStorage]:
+def _storages(tree: object) -> list[torch.UntypedStorage]:
     return [leaf.untyped_storage() for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vixformer.jsonfile import Values
 from vixformer.measure.bench import Layers, batch_of, call, on_threads
 from vixformer.measure.latency import Ratio, paired_ratio, rounds
 from vixformer.measure.layer import Layer
@@ -112,7 +112,7 @@ def _edge(good: int, other: int, clear: Callable[[int], bool]) -> int:
 def compared(attention: str, against: str, tokens: int, sizes: Layers) -> Probe:
     """Twice as long, and again, until it is clear which is faster."""
     device = usable(sizes.device, "device")
-    options: dict[str, Any] = dict(dim=sizes.dim, num_heads=sizes.heads, num_tokens=tokens)
+    options: Values = dict(dim=sizes.dim, num_heads=sizes.heads, num_tokens=tokens)
     x = torch.randn(sizes.batch or batch_of(tokens), tokens, sizes.dim, device=device)
     exact = TorchAttention(sizes.dim, sizes.heads) if against == "torch" else Layer(against, **options)
     modules = {"this": Layer(attention, **options), "exact": exact}

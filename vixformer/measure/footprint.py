@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from vixformer.attention.layout import is_exact
-from vixformer.backbones.base import Backbone
+from vixformer.backbones.backbone import Backbone
+from vixformer.jsonfile import Values
 from vixformer.measure.cost import model_cost, parameters, torchsummary_bytes, weight_bytes
 from vixformer.measure.latency import interleaved, settled
 from vixformer.measure.load import Sample
@@ -18,13 +18,13 @@ from vixformer.measure.memory import Job, peak_memory
 MEBI = 2**20
 
 
-def sizes(model: Backbone) -> dict[str, Any]:
+def sizes(model: Backbone) -> Values:
     """What needs no run of the model."""
     found = parameters(model)
     return {"parameters": found.all, "parameters_in_modules": found.modules}
 
 
-def counted(model: Backbone) -> dict[str, Any]:
+def counted(model: Backbone) -> Values:
     """The same on every machine. Multiply-adds and bytes kept are of one image."""
     cost = model_cost(model)
     return {
@@ -35,7 +35,7 @@ def counted(model: Backbone) -> dict[str, Any]:
     }
 
 
-def timed(model: Backbone, images: Tensor, precision: torch.dtype) -> dict[str, Any]:
+def timed(model: Backbone, images: Tensor, precision: torch.dtype) -> Values:
     """Inference of one batch, by a model in evaluation mode."""
     kind = images.device.type
 
@@ -58,9 +58,9 @@ def timed(model: Backbone, images: Tensor, precision: torch.dtype) -> dict[str, 
     }
 
 
-def peaks(model: Backbone, batch: int, precision: str) -> dict[str, Any]:
+def peaks(model: Backbone, batch: int, precision: str) -> Values:
     """Of training and inference with a batch, and training's beside that of the twin with exact attention, which is 100."""
-    config: Any = model.config
+    config = model.config
     options = {"name": config.owner.name, **{f.name: getattr(config, f.name) for f in dataclasses.fields(config)}}
     twin = {**options, "attention": "softmax"}
     exact = is_exact(model.attention_expression())

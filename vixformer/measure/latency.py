@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import torch
 
@@ -49,14 +49,14 @@ CPU = torch.device("cpu")
 
 
 def interleaved(
-    calls: Mapping[Key, Callable[[], Any]], seconds: float = 1.0, least: int = 5, device: torch.device = CPU
+    calls: Mapping[Key, Callable[[], object]], seconds: float = 1.0, least: int = 5, device: torch.device = CPU
 ) -> dict[Key, Timing]:
     """Time each call `least` times or more, until `seconds` have passed for all of them together."""
     return {key: summarised(times) for key, times in rounds(calls, seconds, least, device).items()}
 
 
 def rounds(
-    calls: Mapping[Key, Callable[[], Any]], seconds: float = 1.0, least: int = 5, device: torch.device = CPU, most: float = math.inf
+    calls: Mapping[Key, Callable[[], object]], seconds: float = 1.0, least: int = 5, device: torch.device = CPU, most: float = math.inf
 ) -> dict[Key, list[float]]:
     """The milliseconds of every call, round by round: those of one round were taken next to each other and can be compared in pairs."""
     samples: dict[Key, list[float]] = {key: [] for key in calls}
@@ -98,7 +98,7 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return middle, ordered[rank], ordered[n - 1 - rank]
 
 
-def _milliseconds(call: Callable[[], Any], device: torch.device) -> float:
+def _milliseconds(call: Callable[[], object], device: torch.device) -> float:
     if device.type == "cuda":  # what the device took, without the way there
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()

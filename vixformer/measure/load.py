@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from vixformer.jsonfile import Values
 from vixformer.measure.latency import Timing
 
 WINDOW, PATIENCE = 0.3, 5.0
@@ -104,7 +104,7 @@ class Watched:
             return f"{fewer}Half of the calls took over {unsteady:.1f} times as long as the fastest: these times are not reliable."
         return f"{fewer}With several threads, other work would have disturbed it." if fewer else ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         return {"threads": self.threads, "load": asdict(self.load)}
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import platform
 import re
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from vixformer.jsonfile import Values
 from vixformer.ops import native
 
 
@@ -28,7 +28,7 @@ def computes_in(precision: str, device: torch.device) -> bool:
     return re.search(wanted, info.read_text()) is not None
 
 
-def machine(device: torch.device, since: int | None = None) -> dict[str, Any]:
+def machine(device: torch.device, since: int | None = None) -> Values:
     """`kernels`: whether compiled kernels are on, or, with `since`, whether any has run since `kernel_calls` was that."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
     kernels = native.status()
@@ -52,6 +52,6 @@ def usable(name: str, what: str) -> torch.device:
     return device
 
 
-def in_words(facts: dict[str, Any]) -> str:
+def in_words(facts: Values) -> str:
     count = facts["threads"]
     return f"{facts['processor']}, {count} thread{'' if count == 1 else 's'}, torch {facts['torch']}"

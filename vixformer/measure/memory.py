@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import functools
 import gc
+import importlib
 import json
 import mmap
 import os
@@ -19,12 +20,13 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from vixformer import ops
+from vixformer.backbones.backbone import Backbone
+from vixformer.jsonfile import Values
 from vixformer.measure.layer import Layer
 from vixformer.models import create_model
 from vixformer.notes import Note
@@ -41,7 +43,7 @@ class Peak:
 
 @dataclass(frozen=True)
 class Job:
-    model: dict[str, Any]
+    model: Values
     """Its name and options, all of them; without a name, those of one attention layer."""
     batch: int
     precision: str = "float32"
@@ -68,7 +70,7 @@ class _Server:
 
     def ask(self, job: Job) -> Peak:
         stdin, stdout = self.process.stdin, self.process.stdout
-        assert stdin is not None and stdout is not None  # noqa: PT018
+        assert stdin is not None and stdout is not None
         try:
             stdin.write(json.dumps({"job": vars(job), "foreign": foreign()}) + "\n")
             stdin.flush()
@@ -130,10 +132,10 @@ def _step(job: Job, batch: int, device: str, training: bool) -> None:
             optimizer.zero_grad(set_to_none=True)
 
 
-def _built(options: dict[str, Any], batch: int) -> tuple[Any, torch.Tensor]:
+def _built(options: Values, batch: int) -> tuple[torch.nn.Module, torch.Tensor]:
     if "name" not in options:
         return Layer(**options), torch.randn(batch, options["num_tokens"], options["dim"])
-    model: Any = create_model(**options)
+    model: Backbone = create_model(**options)
     return model, torch.randn(batch, model.in_chans, *model.img_size)
 
 
@@ -156,7 +158,7 @@ def _most(device: str) -> int:
 
 def main() -> None:
     """A job a line on standard input, its peak on standard output."""
-    import torch._dynamo  # noqa: F401  # what an optimiser imports at its first step, so that not every child has to
+    importlib.import_module("torch._dynamo")  # what an optimizer imports at its first step, so that not every child has to
 
     warnings.simplefilter("ignore", Note)  # the process that asks has said the same
     ops.prepare()
@@ -178,7 +180,7 @@ def main() -> None:
             print(answer or '{"error": "the process that measures it was killed, perhaps because memory ran out"}', file=told, flush=True)
 
 
-def _answer(asked: dict[str, Any]) -> dict[str, Any]:
+def _answer(asked: Values) -> Values:
     """In the child, which is forked for one job: importing belongs to the baseline, so it comes first."""
     job = Job(**asked["job"])
     try:

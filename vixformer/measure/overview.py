@@ -13,7 +13,7 @@ from vixformer.models import create_model, list_attentions
 
 
 @dataclass(frozen=True)
-class Row:
+class Overview:
     attention: str
     tokens: int
     parameters: Parameters
@@ -30,9 +30,9 @@ def every_attention() -> list[str]:
     return [*words[:at], "performer(kernel=relu)", *words[at:]]
 
 
-def overview(attentions: Sequence[str], patch_sizes: Sequence[int] = (4, 1), batch: int = 8, seconds: float = 6.0) -> list[Row]:
+def overview(attentions: Sequence[str], patch_sizes: Sequence[int] = (4, 1), batch: int = 8, seconds: float = 6.0) -> list[Overview]:
     """ViTs (32 x 32 images, width 128, depth 4, 4 heads) that differ in nothing but attention, timed in turn."""
-    rows: list[Row] = []
+    rows: list[Overview] = []
     images = torch.randn(batch, 3, 32, 32)
     for patch in patch_sizes:
         models = {a: create_model("vit", attention=a, patch_size=patch, depth=4, pool="mean").eval() for a in attentions}
@@ -40,5 +40,5 @@ def overview(attentions: Sequence[str], patch_sizes: Sequence[int] = (4, 1), bat
             timings = interleaved(
                 {a: lambda model=model: model(images) for a, model in models.items()}, seconds / len(patch_sizes), least=3
             )
-        rows += [Row(a, m.num_tokens, parameters(m), multiply_adds(m, images[:1]), timings[a].min) for a, m in models.items()]
+        rows += [Overview(a, m.num_tokens, parameters(m), multiply_adds(m, images[:1]), timings[a].min) for a, m in models.items()]
     return rows

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vixformer.ops import eager
+from vixformer.ops import Context, applied, eager
 
 LEVELS = 2**16
 WORD = 64 // 16
@@ -20,19 +18,23 @@ class Dropout(nn.Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         if self.training and 0 < self.p < 1 and input.device.type == "cpu" and eager():
-            return _Drop.apply(input, self.p)  # pyright: ignore[reportReturnType]
+            return applied(_Drop, input, self.p)
         return F.dropout(input, self.p, self.training)
+
+
+class _Context(Context):
+    scale: float
 
 
 class _Drop(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+    def forward(ctx: _Context, x: Tensor, p: float) -> Tensor:
         keep, ctx.scale = kept(x.shape, p), 1 / (1 - p)
         ctx.save_for_backward(keep)
         return (x * keep).mul_(ctx.scale)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: _Context, *grads: Tensor) -> tuple[Tensor, None]:
         (keep,) = ctx.saved_tensors
         return (grads[0] * keep).mul_(ctx.scale), None
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from vixformer.ops.choice import transformed, wanted
+from vixformer.ops.operation import Context, Gradients, applied
 
 
 class _Attend(nn.Module):
@@ -19,19 +19,23 @@ class _Attend(nn.Module):
         super().__init__()
         self.core, self.attend = core, attend
 
-    def forward(self, *args: Any) -> Tensor:
+    def forward(self, *args: Tensor | None) -> Tensor:
         return getattr(self.core, self.attend)(*args)
+
+
+class _Context(Context):
+    again: Callable[..., Tensor]
 
 
 class _Recompute(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, now: Callable[..., Tensor], again: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    def forward(ctx: _Context, now: Callable[..., Tensor], again: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
         ctx.again = again
         ctx.save_for_backward(*tensors)
         return now(*tensors)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: _Context, *grads: Tensor) -> Gradients:
         twice = torch.is_grad_enabled()  # a gradient of this gradient has to see where it comes from
         saved = ctx.saved_tensors if twice else [t.detach().requires_grad_(t.requires_grad) for t in ctx.saved_tensors]
         kind = saved[0].device.type
@@ -52,7 +56,7 @@ def recompute_function(function: Callable[..., Tensor], *tensors: Tensor) -> Ten
     """
     if not wanted(*tensors) or torch.compiler.is_compiling() or transformed():
         return function(*tensors)
-    return _Recompute.apply(function, function, *tensors)  # pyright: ignore[reportReturnType]
+    return applied(_Recompute, function, function, *tensors)
 
 
 def recompute(core: nn.Module, attend: str, mask: Tensor | None, *inputs: Tensor, beside: tuple[str, ...] = ()) -> Tensor:
@@ -70,4 +74,4 @@ def recompute(core: nn.Module, attend: str, mask: Tensor | None, *inputs: Tensor
         weights = {f"core.{name}": t for name, t in zip(state, tensors[len(inputs) :], strict=True)}
         return torch.func.functional_call(module, weights, (*tensors[: len(inputs)], mask))
 
-    return _Recompute.apply(now, again, *inputs, *state.values())  # pyright: ignore[reportReturnType]
+    return applied(_Recompute, now, again, *inputs, *state.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ _portable = 0
 
 
 @contextlib.contextmanager
-def portable() -> Iterator[None]:
+def portable() -> Generator[None, None, None]:
     """Inside, operations are made of torch's own: for programs that run without vixformer, and counts that every machine agrees on."""
     global _portable
     _portable += 1
@@ -35,7 +35,7 @@ def portable() -> Iterator[None]:
 @native.settled
 def transformed() -> bool:
     """Whether vmap, grad or another transform of torch.func is at work: tensors then stand for something else."""
-    return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
+    return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
 
 
 def eager() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -16,9 +17,11 @@ def compiled(module: nn.Module) -> Callable[..., Any]:
     alone: Any = {"isolate_recompiles": True} if "isolate_recompiles" in inspect.signature(torch.compile).parameters else {}
     run = torch.compile(module, **alone)
 
+    mark = importlib.import_module("torch._dynamo").maybe_mark_dynamic
+
     def forward(x: Tensor, *args: Any, **options: Any) -> Any:
         if len(x) > 1:  # torch takes a batch of one for a constant
-            torch._dynamo.maybe_mark_dynamic(x, 0)
+            mark(x, 0)
         return run(x, *args, **options)
 
     return forward

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from vixformer.ops import native
 from vixformer.ops.choice import FLOATS, kernel_takes
-from vixformer.ops.operation import Operation
+from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 
 Grid = tuple[int, int]
 """Height and width of the places that the last tokens of an image lie on."""
@@ -79,11 +77,11 @@ class Convolution(Operation, name="add_convolution"):
         return made
 
     @staticmethod
-    def fake(out: Tensor, v: Tensor, *_: Any) -> Tensor:
+    def fake(out: Tensor, v: Tensor, *_: object) -> Tensor:
         return native.like(v)
 
     @staticmethod
-    def kept(inputs: tuple[Any, ...], made: Any) -> tuple[Any, ...]:
+    def kept(inputs: Arguments, made: object) -> Arguments:
         return inputs[1:]
 
     @staticmethod
@@ -97,17 +95,17 @@ class Convolution(Operation, name="add_convolution"):
         return dv, taps.sum(0).flatten(1).t().reshape(filters.shape)
 
     @staticmethod
-    def fake_backward(v: Tensor, filters: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    def fake_backward(v: Tensor, filters: Tensor, *_: object) -> tuple[Tensor, Tensor]:
         return native.like(v), filters.new_empty(filters[0].numel(), len(filters)).t().reshape(filters.shape)
 
     @staticmethod
-    def gradients(made: tuple[Tensor, Tensor], kept: tuple[Any, ...], grads: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+    def gradients(made: tuple[Tensor, Tensor], kept: Arguments, grads: tuple[Tensor, ...]) -> Gradients:
         return grads[0], *made, None, None
 
     @staticmethod
-    def flops(out: Any, v: Any, filters: Any, height: int, width: int) -> int:
+    def flops(out: Sizes, v: Sizes, filters: Sizes, height: int, width: int) -> int:
         return 2 * v[0] * filters[0] * filters[2] * filters[3] * height * width
 
     @staticmethod
-    def backward_flops(v: Any, filters: Any, height: int, width: int, *_: Any) -> int:
+    def backward_flops(v: Sizes, filters: Sizes, height: int, width: int, *_: object) -> int:
         return 2 * Convolution.flops(v, v, filters, height, width)

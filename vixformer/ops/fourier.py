@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +11,7 @@ from torch import Tensor
 from vixformer.ops import native
 from vixformer.ops.choice import eager, kernel_takes
 from vixformer.ops.convolution import Grid
-from vixformer.ops.operation import Operation
+from vixformer.ops.operation import Arguments, Context, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide
 
 
@@ -59,15 +58,15 @@ class FourierMix(Operation, name="fourier_mix"):
         return x.new_empty(x.shape)
 
     @staticmethod
-    def kept(inputs: tuple[Any, ...], made: Any) -> tuple[Any, ...]:
+    def kept(inputs: Arguments, made: object) -> Arguments:
         return ()
 
     @classmethod
-    def differentiate(cls, ctx: Any, *grads: Tensor) -> Any:
-        return fourier_mix(grads[0])
+    def differentiate(cls, ctx: Context, *grads: Tensor) -> Gradients:
+        return (fourier_mix(grads[0]),)
 
     @staticmethod
-    def flops(x: Any) -> int:
+    def flops(x: Sizes) -> int:
         """A transform of n is 5 n log2 n operations; half of them, since the input is real."""
         b, n, d = x
         return round(5 * b * n * d * math.log2(max(2, n * d)) / 2)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -12,8 +12,8 @@ from vixformer.ops import native
 from vixformer.ops.checkpoint import recompute_function
 from vixformer.ops.checks import check_heads
 from vixformer.ops.choice import FLOATS, kernel_takes, wanted
-from vixformer.ops.linear import feature_attention, linear_weights
-from vixformer.ops.maps import (
+from vixformer.ops.feature_attention import feature_attention, linear_weights
+from vixformer.ops.feature_maps import (
     FOCUSED_EPS,
     LANES,
     LEAST_SHARE,
@@ -30,7 +30,7 @@ from vixformer.ops.maps import (
     quarter_turn,
 )
 from vixformer.ops.native import pointer
-from vixformer.ops.operation import Operation
+from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide
 
 RELU, EXPONENTIAL, ELU, GELU, NETWORK, SMOOTH, COSINE, HEDGEHOG, FOCUSED = range(9)
@@ -43,7 +43,7 @@ POWERS = range(1, 9)
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float = 0.0, mask: Tensor | None = None) -> Tensor:
     """phi(q) (phi(k)' v) / (phi(q) . sum phi(k) + eps) of q (B, H, N, K), k and v (B, H, keys, K), in float32, returned in the dtype of v.
 
-    Backward keeps q, k and v and no feature. A kernel makes the features of the maps in `ops.maps`; of other maps it gets the features.
+    Backward keeps q, k and v and no feature. A kernel makes the features of the maps that ops has; of other maps it gets them.
     `mask` is boolean (B, keys), true = keep.
     """
     check_heads(q, k, v)
@@ -92,7 +92,7 @@ def _torch(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float, mask: T
     return feature_attention(phi(wide(q), False), phi_k, v.to(phi_k.dtype), eps).to(v.dtype)
 
 
-def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> bool:
+def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> TypeGuard[ReluMap | ExpMap | NetworkMap]:
     """Whether the kernel makes these features, and of tensors of these shapes: as many keys as queries, heads of some widths."""
     if (
         q.shape[-1] % LANES
@@ -101,9 +101,8 @@ def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> bool:
         or not kernel_takes(*phi.tensors(), dtypes=FLOATS)
     ):
         return False
-    if type(phi) in KINDS:
-        directions: Tensor | None = phi.directions  # pyright: ignore[reportAttributeAccessIssue]
-        return directions is None or not wanted(directions)
+    if isinstance(phi, ReluMap | ExpMap | EluMap | GeluMap) and type(phi) in KINDS:
+        return phi.directions is None or not wanted(phi.directions)
     if isinstance(phi, HedgehogMap):
         return phi.query.shape == phi.key.shape == (q.shape[1], q.shape[3], q.shape[3])
     if isinstance(phi, FocusedMap):
@@ -138,7 +137,7 @@ class LinearAttention(Operation, name="linear_attention"):
         return native.like(q), _summaries(q, rest[2], rest[7], rest[13])
 
     @staticmethod
-    def kept(inputs: tuple[Any, ...], made: tuple[Tensor, ...]) -> tuple[Any, ...]:
+    def kept(inputs: Arguments, made: tuple[Tensor, ...]) -> Arguments:
         return *inputs[:3], *made, *inputs[3:16]
 
     @staticmethod
@@ -159,7 +158,7 @@ class LinearAttention(Operation, name="linear_attention"):
         return native.side_by_side(q), q.new_empty(*q.shape[:2], each.get(rest[7], 0), dtype=torch.float32)
 
     @staticmethod
-    def gradients(made: tuple[Tensor, Tensor], kept: tuple[Any, ...], _: Any) -> tuple[Tensor | None, ...]:
+    def gradients(made: tuple[Tensor, Tensor], kept: Arguments, _: object) -> Gradients:
         qkv, learned = made
         weights: tuple[Tensor | None, ...] = (None,) * 4
         if kept[12] in (NETWORK, SMOOTH):
@@ -173,7 +172,7 @@ class LinearAttention(Operation, name="linear_attention"):
         return *native.parts(qkv), None, None, None, *weights, *(None,) * 7
 
     @staticmethod
-    def flops(q: Any, k: Any, v: Any, *rest: Any) -> int:
+    def flops(q: Sizes, k: Sizes, v: Sizes, *rest: Any) -> int:
         b, h, n, d = q
         m = d if rest[2] is None else rest[2][0]
         features = 0 if rest[0] is None else d * m
@@ -182,7 +181,7 @@ class LinearAttention(Operation, name="linear_attention"):
         return 2 * b * h * n * (2 * features + m * d + m * (d + 1))
 
     @staticmethod
-    def backward_flops(q: Any, k: Any, v: Any, out: Any, summaries: Any, *rest: Any) -> int:
+    def backward_flops(q: Sizes, k: Sizes, v: Sizes, out: Sizes, summaries: Sizes, *rest: Any) -> int:
         return 3 * LinearAttention.flops(q, k, v, *rest)
 
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,7 +10,7 @@ from torch import Tensor
 from vixformer.ops import native
 from vixformer.ops.checks import check_heads
 from vixformer.ops.choice import FLOATS, kernel_takes, wanted
-from vixformer.ops.operation import Operation
+from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide
 from vixformer.ops.softmax import ExactAttention, exact_attention
 
@@ -82,11 +80,13 @@ class LinformerAttention(Operation, name="linformer_attention"):
         return native.like(q), keys, values, q.new_empty(q.shape[:3] if train else 0, dtype=torch.float32)
 
     @staticmethod
-    def kept(inputs: tuple[Any, ...], made: tuple[Tensor, ...]) -> tuple[Any, ...]:
+    def kept(inputs: Arguments, made: tuple[Tensor, ...]) -> Arguments:
         return *inputs[:5], *made
 
     @staticmethod
-    def backward(q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor, out: Tensor, keys: Tensor, values: Tensor, *rest: Tensor) -> Any:
+    def backward(
+        q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor, out: Tensor, keys: Tensor, values: Tensor, *rest: Tensor
+    ) -> list[Tensor]:
         logs, grad = rest
         *dqkv, de, df = made = LinformerAttention.fake_backward(q, k, v, e, f)
         dq, dk, dv = native.apart(dqkv)
@@ -99,22 +99,22 @@ class LinformerAttention(Operation, name="linformer_attention"):
         return made
 
     @staticmethod
-    def fake_backward(q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor, *_: Any) -> list[Tensor]:
+    def fake_backward(q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor, *_: object) -> list[Tensor]:
         # C adds image after image to the gradients of matrices, so without images they stay zero
         return [*ExactAttention.fake_backward(q, k, v), torch.zeros_like(e), torch.zeros_like(f)]
 
     @staticmethod
-    def gradients(made: list[Tensor], kept: tuple[Any, ...], _: Any) -> tuple[Tensor | None, ...]:
+    def gradients(made: list[Tensor], kept: Arguments, _: object) -> Gradients:
         *dqkv, de, df = made
         return *native.apart(dqkv), de, df, None
 
     @staticmethod
-    def flops(q: Any, k: Any, v: Any, e: Any, *_: Any) -> int:
+    def flops(q: Sizes, k: Sizes, v: Sizes, e: Sizes, *_: object) -> int:
         (b, h, n, d), keys, rank = q, k[2], e[-1]
         return 4 * b * h * d * rank * (n + keys)
 
     @staticmethod
-    def backward_flops(q: Any, k: Any, v: Any, e: Any, *_: Any) -> int:
+    def backward_flops(q: Sizes, k: Sizes, v: Sizes, e: Sizes, *_: object) -> int:
         (b, h, n, d), keys, rank = q, k[2], e[-1]
         return 2 * b * h * d * rank * (5 * n + 4 * keys)
 

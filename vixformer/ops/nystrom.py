@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,7 +11,7 @@ from vixformer.ops import native
 from vixformer.ops.checkpoint import recompute_function
 from vixformer.ops.checks import check_heads
 from vixformer.ops.choice import FLOATS, kernel_takes
-from vixformer.ops.operation import Operation
+from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide
 from vixformer.ops.softmax import softmax_attention, softmax_weights
 
@@ -113,15 +111,17 @@ class NystromAttention(Operation, name="nystrom_attention"):
         return out
 
     @staticmethod
-    def fake(q: Tensor, *_: Any) -> Tensor:
+    def fake(q: Tensor, *_: object) -> Tensor:
         return native.like(q)
 
     @staticmethod
-    def kept(inputs: tuple[Any, ...], made: Any) -> tuple[Any, ...]:
+    def kept(inputs: Arguments, made: object) -> Arguments:
         return inputs
 
     @staticmethod
-    def backward(q: Tensor, k: Tensor, v: Tensor, filters: Tensor | None, landmarks: int, iterations: int, grad: Tensor) -> Any:
+    def backward(
+        q: Tensor, k: Tensor, v: Tensor, filters: Tensor | None, landmarks: int, iterations: int, grad: Tensor
+    ) -> tuple[Tensor, ...]:
         made, dfilters = NystromAttention.fake_backward(q, k, v, filters)
         padded = None if filters is None else _padded(filters.flip(1))
         given = (q, k, v, grad), native.parts(made)
@@ -129,22 +129,22 @@ class NystromAttention(Operation, name="nystrom_attention"):
         return made, dfilters
 
     @staticmethod
-    def fake_backward(q: Tensor, k: Tensor, v: Tensor, filters: Tensor | None, *_: Any) -> tuple[Tensor, Tensor]:
+    def fake_backward(q: Tensor, k: Tensor, v: Tensor, filters: Tensor | None, *_: object) -> tuple[Tensor, Tensor]:
         return native.side_by_side(q), q.new_zeros(*q.shape[:2], 1 if filters is None else filters.shape[1], dtype=torch.float32)
 
     @staticmethod
-    def gradients(made: tuple[Tensor, Tensor], kept: tuple[Any, ...], _: Any) -> tuple[Tensor | None, ...]:
+    def gradients(made: tuple[Tensor, Tensor], kept: Arguments, _: object) -> Gradients:
         return *native.parts(made[0]), None if kept[3] is None else made[1].sum(0), None, None
 
     @staticmethod
-    def flops(q: Any, k: Any, v: Any, filters: Any, landmarks: int, iterations: int) -> int:
+    def flops(q: Sizes, k: Sizes, v: Sizes, filters: Sizes | None, landmarks: int, iterations: int) -> int:
         b, h, n, d = q
         local = 0 if filters is None else n * d * filters[1]
         marks = landmarks * landmarks
         return 2 * b * h * (4 * n * landmarks * d + 2 * marks * d + 4 * iterations * marks * landmarks + local)
 
     @staticmethod
-    def backward_flops(q: Any, k: Any, v: Any, filters: Any, landmarks: int, iterations: int, _: Any) -> int:
+    def backward_flops(q: Sizes, k: Sizes, v: Sizes, filters: Sizes | None, landmarks: int, iterations: int, _: object) -> int:
         return 3 * NystromAttention.flops(q, k, v, filters, landmarks, iterations)
 
 

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 from torch.utils.flop_counter import register_flop_formula
 
 from vixformer.ops.choice import KEEPS_STRIDES, unwatched
 
 TAGS = (torch.Tag.pt2_compliant_tag, *([torch.Tag.needs_exact_strides] if KEEPS_STRIDES else []))
+
+
+Sizes = Sequence[int]
+Arguments = tuple[Any, ...]
+"""Tensors and plain values, in the order of a schema."""
+Gradients = tuple[Tensor | None, ...]
+
+
+class Context(FunctionCtx):
+    """What forward leaves for backward."""
+
+    saved_tensors: tuple[Tensor, ...]
+    others: Arguments
+    """Values that are no tensors, and `Tensor` in the place of each that is one."""
+
+
+def applied(function: type[torch.autograd.Function], *args: Any) -> Any:
+    """`function.apply(*args)`, which has no types."""
+    return function.apply(*args)
 
 
 class Operation:
@@ -31,19 +51,20 @@ class Operation:
     returns: ClassVar[str]
     results: ClassVar[int] = 1
 
+    # written with the arguments of their schema
     forward: ClassVar[Callable[..., Any]]
     fake: ClassVar[Callable[..., Any]]
-    kept: ClassVar[Callable[[tuple[Any, ...], Any], tuple[Any, ...]]]
+    kept: ClassVar[Callable[[Arguments, Any], Arguments]]
     backward: ClassVar[Callable[..., Any]]
     fake_backward: ClassVar[Callable[..., Any]]
-    gradients: ClassVar[Callable[[Any, tuple[Any, ...], tuple[Tensor, ...]], tuple[Tensor | None, ...]]]
+    gradients: ClassVar[Callable[[Any, Arguments, tuple[Tensor, ...]], Gradients]]
     flops: ClassVar[Callable[..., int]]
     """Of `forward`, from the shapes of the tensors that it takes and from its other arguments."""
     backward_flops: ClassVar[Callable[..., int]]
 
     op: ClassVar[Any]
     backward_op: ClassVar[Any]
-    direct: ClassVar[Any]
+    direct: ClassVar[type[torch.autograd.Function]]
 
     def __init_subclass__(cls, name: str) -> None:
         cls.op = _known(name, f"({cls.takes}) -> {cls.gives}", cls.forward, cls.fake, cls.flops)
@@ -60,7 +81,7 @@ class Operation:
         if not unwatched():
             made = cls.op(*args)
         elif torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in args):
-            return cls.direct.apply(*args)
+            return applied(cls.direct, *args)
         else:
             made = cls.forward(*args)
         return cls._shown(made)
@@ -70,30 +91,31 @@ class Operation:
         return made if isinstance(made, Tensor) else made[0] if cls.results == 1 else made[: cls.results]
 
     @classmethod
-    def _forward(cls, ctx: Any, *args: Any) -> Any:
+    def _forward(cls, ctx: Context, *args: Any) -> Any:
         made = cls.forward(*args)
         cls._remember(ctx, args, made)
         return cls._shown(made)
 
     @classmethod
-    def _remember(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def _remember(cls, ctx: Context, inputs: Arguments, output: object) -> None:
         kept = cls.kept(inputs, output)
-        ctx.save_for_backward(*(x if isinstance(x, Tensor) else None for x in kept))
-        ctx.others = tuple(None if isinstance(x, Tensor) else x for x in kept)
+        ctx.save_for_backward(*(x for x in kept if isinstance(x, Tensor)))
+        ctx.others = tuple(Tensor if isinstance(x, Tensor) else x for x in kept)
 
     @staticmethod
-    def recalled(ctx: Any) -> tuple[Any, ...]:
-        return tuple(other if tensor is None else tensor for tensor, other in zip(ctx.saved_tensors, ctx.others, strict=True))
+    def recalled(ctx: Context) -> Arguments:
+        tensors = iter(ctx.saved_tensors)
+        return tuple(next(tensors) if other is Tensor else other for other in ctx.others)
 
     @classmethod
-    def differentiate(cls, ctx: Any, *grads: Tensor) -> Any:
+    def differentiate(cls, ctx: Context, *grads: Tensor) -> Gradients:
         kept = cls.recalled(ctx)
         # a gradient of this gradient has to see where it comes from
         backward = cls.backward if unwatched() and not torch.is_grad_enabled() else cls.backward_op
         return cls.gradients(backward(*kept, *grads[: cls.results]), kept, grads)
 
 
-def _known(name: str, schema: str, run: Any, fake: Any, flops: Any) -> Any:
+def _known(name: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any], flops: Callable[..., int]) -> Any:
     """The operation as torch calls it: kernels are for CPUs, and compute in float32 under autocast too."""
     full = f"vixformer::{name}"
     torch.library.define(full, schema, tags=TAGS)
@@ -106,7 +128,7 @@ def _known(name: str, schema: str, run: Any, fake: Any, flops: Any) -> Any:
     return packet.default
 
 
-def _refuse(ctx: Any, *grads: Any) -> Any:
+def _refuse(ctx: Context, *grads: Tensor) -> Gradients:
     raise NotImplementedError(
         "compiled kernels have no second derivatives: compute them inside "
         "`with vixformer.ops.portable(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):`"

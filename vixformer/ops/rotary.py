@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from vixformer.ops import native
 from vixformer.ops.choice import kernel_takes, unwatched, wanted
-from vixformer.ops.operation import Operation
+from vixformer.ops.operation import Arguments, Context, Gradients, Operation, Sizes, applied
 from vixformer.ops.precision import wide
 
 Rotation = tuple[Tensor, Tensor]
@@ -26,7 +24,7 @@ def split_heads(qkv: Tensor, heads: int, rotation: Rotation | None = None) -> tu
     turns = rotation is not None
     kernel = unwatched() and _kernel_turns(qkv, *(rotation or ())) and not (turns and qkv.shape[-1] // (3 * heads) % native.WIDTH)
     if kernel and (turns or wanted(qkv)):
-        return _Split.apply(qkv, heads, *(rotation or ()))  # pyright: ignore[reportReturnType]
+        return applied(_Split, qkv, heads, *(rotation or ()))
     q, k, v = _split(qkv, heads)
     return (q, k, v) if rotation is None else (rotate(q, *rotation), rotate(k, *rotation), v)
 
@@ -37,7 +35,8 @@ def _kernel_turns(x: Tensor, *angles: Tensor) -> bool:
 
 def _split(qkv: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
     # split before heads: then the gradients of q, k and v are put side by side in one copy
-    return tuple(t.unflatten(-1, (heads, -1)).transpose(1, 2) for t in qkv.chunk(3, -1))  # pyright: ignore[reportReturnType]
+    q, k, v = (t.unflatten(-1, (heads, -1)).transpose(1, 2) for t in qkv.chunk(3, -1))
+    return q, k, v
 
 
 def check_rotation(rotation: Rotation, n: int, width: int) -> None:
@@ -71,20 +70,20 @@ class Rotate(Operation, name="rotate"):
         return _turn(x, native.like(x), _pairs(cos, sin), 1.0)
 
     @staticmethod
-    def fake(x: Tensor, *_: Any) -> Tensor:
+    def fake(x: Tensor, *_: object) -> Tensor:
         return native.like(x)
 
     @staticmethod
-    def kept(inputs: tuple[Any, ...], made: Any) -> tuple[Any, ...]:
+    def kept(inputs: Arguments, made: object) -> Arguments:
         return inputs[1:]
 
     @classmethod
-    def differentiate(cls, ctx: Any, *grads: Tensor) -> Any:
+    def differentiate(cls, ctx: Context, *grads: Tensor) -> Gradients:
         cos, sin = cls.recalled(ctx)
         return cls.call(grads[0], cos, -sin), None, None
 
     @staticmethod
-    def flops(x: Any, *_: Any) -> int:
+    def flops(x: Sizes, *_: object) -> int:
         return 0  # torch counts products of matrices
 
 
@@ -99,12 +98,17 @@ def _turn(x: Tensor, out: Tensor, pairs: Tensor, way: float) -> Tensor:
     return out
 
 
+class _Context(Context):
+    rotation: tuple[Tensor, ...]
+    pairs: Tensor
+
+
 class _Split(torch.autograd.Function):
     """Gradients that lie side by side already are not put there once more. That of v does not where v is convolved too: it is a sum then,
     and goes where its first part was."""
 
     @staticmethod
-    def forward(ctx: Any, qkv: Tensor, heads: int, *rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(ctx: _Context, qkv: Tensor, heads: int, *rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         q, k, v = _split(qkv, heads)
         ctx.rotation = rotation
         if rotation:
@@ -113,7 +117,7 @@ class _Split(torch.autograd.Function):
         return q, k, v
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: _Context, *grads: Tensor) -> Gradients:
         nothing = (None,) * (1 + len(ctx.rotation))
         if ctx.rotation and torch.is_grad_enabled():
             cos, sin = ctx.rotation

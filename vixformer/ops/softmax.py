@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,7 +10,7 @@ from torch import Tensor
 from vixformer.ops import native
 from vixformer.ops.checks import check_heads
 from vixformer.ops.choice import FLOATS, kernel_takes, wanted
-from vixformer.ops.operation import Operation
+from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide
 
 SHORT = 512
@@ -78,7 +76,7 @@ class ExactAttention(Operation, name="exact_attention"):
         return native.like(q), q.new_empty(q.shape[:3] if train else 0, dtype=torch.float32)
 
     @staticmethod
-    def kept(inputs: tuple[Any, ...], made: tuple[Tensor, ...]) -> tuple[Any, ...]:
+    def kept(inputs: Arguments, made: tuple[Tensor, ...]) -> Arguments:
         return *inputs[:3], *made
 
     @staticmethod
@@ -88,20 +86,20 @@ class ExactAttention(Operation, name="exact_attention"):
         return made
 
     @staticmethod
-    def fake_backward(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> list[Tensor]:
+    def fake_backward(q: Tensor, k: Tensor, v: Tensor, *_: object) -> list[Tensor]:
         return [native.side_by_side(q)] if q.shape == k.shape else [native.like(q), native.like(k), native.like(v)]
 
     @staticmethod
-    def gradients(made: list[Tensor], kept: tuple[Any, ...], _: Any) -> tuple[Tensor | None, ...]:
+    def gradients(made: list[Tensor], kept: Arguments, _: object) -> Gradients:
         return *native.apart(made), None
 
     @staticmethod
-    def flops(q: Any, k: Any, *_: Any) -> int:
+    def flops(q: Sizes, k: Sizes, *_: object) -> int:
         b, h, n, d = q
         return 4 * b * h * n * k[2] * d
 
     @staticmethod
-    def backward_flops(q: Any, k: Any, *_: Any) -> int:
+    def backward_flops(q: Sizes, k: Sizes, *_: object) -> int:
         return ExactAttention.flops(q, k) * 5 // 2  # the weights are made again
 
 

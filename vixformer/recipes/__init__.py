@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from vixformer.config import Recipe, read_recipe
-from vixformer.recipes.registry import RECIPES
+from vixformer.recipes.catalog import RECIPES
 from vixformer.registry import unknown
 
 for _module in pkgutil.iter_modules(__path__, __name__ + "."):

@@ -32,11 +32,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from vixformer.backbones.backbone import BackboneConfig
 from vixformer.backbones.convtoken import ConvToken
 from vixformer.backbones.vit import ViT
 from vixformer.config import GIVEN, Data, Recipe, Train
 from vixformer.data.cifar import CIFAR10
-from vixformer.recipes.registry import add, add_as_printed
+from vixformer.recipes.catalog import add, add_as_printed
 
 CIFAR = Data(name="cifar10", crop=4, flip=True, folds=5)
 ADAM = Train(
@@ -70,7 +71,7 @@ MIXTURE = "performer(kernel=mixture, features=none, scale=half, total_eps=1e-6)"
 FTHETA = replace(SGD, clip=1.0, weight_decay=1e-4, decays="all")
 CATS_AND_DOGS = tuple(2.0 if name in ("cat", "dog") else 1.0 for name in CIFAR10.classes)
 
-RECIPES: dict[str, tuple[Any, Train]] = {
+RECIPES: dict[str, tuple[BackboneConfig, Train]] = {
     "vit": (VIT, replace(ADAM, epochs=31, batch_size=64, lr=5e-4)),
     "vit-pretrained": (VIT, replace(ADAM, epochs=31, batch_size=64, lr=5e-4, weights=GIVEN)),
     "relu": (RELU, SGD),

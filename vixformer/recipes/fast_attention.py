@@ -24,7 +24,7 @@ from functools import partial
 
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train
-from vixformer.recipes.registry import add, add_as_printed
+from vixformer.recipes.catalog import add, add_as_printed
 
 CIFAR = ViT.Config(patch_size=4, embed_dim=128, depth=6, num_heads=8, head_dim=32, mlp_dim=200, drop_rate=0.15, pos_drop_rate=0.15)
 WIDE = ViT.Config(patch_size=4, embed_dim=200, depth=6, num_heads=8, head_dim=64, mlp_dim=256, drop_rate=0.15, pos_drop_rate=0.15)

@@ -21,7 +21,7 @@ from typing import Any
 
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train
-from vixformer.recipes.registry import add, add_as_printed
+from vixformer.recipes.catalog import add, add_as_printed
 
 DATA = {
     "mnist": Data(name="mnist", rotate=5.0, mean=(0.5,), std=(0.5,)),

@@ -38,7 +38,7 @@ from functools import partial
 from vixformer.backbones.cnn import CNN
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train
-from vixformer.recipes.registry import add, add_as_printed
+from vixformer.recipes.catalog import add, add_as_printed
 
 TORCH = ViT.Config(embed_dim=256, depth=8, num_heads=8, mlp_dim=768, drop_rate=0.2, proj_drop_rate=0.0, pos_drop_rate=0.2, norm_eps=1e-5)
 KERAS = ViT.Config(

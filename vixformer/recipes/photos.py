@@ -13,7 +13,7 @@ from functools import partial
 
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train
-from vixformer.recipes.registry import add
+from vixformer.recipes.catalog import add
 
 PATCHES = {400: 8, 1600: 4}
 """By the number of tokens."""

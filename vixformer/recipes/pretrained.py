@@ -6,7 +6,7 @@ from functools import partial
 
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train
-from vixformer.recipes.registry import add
+from vixformer.recipes.catalog import add
 
 FLIPPED = {"mnist": False, "fashion-mnist": True}
 

@@ -29,17 +29,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from vixformer.backbones.cct import CCT
 from vixformer.backbones.cvt import CvT
 from vixformer.backbones.levit import LeViT
 from vixformer.backbones.pit import PiT
+from vixformer.backbones.staged import StagedConfig
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train
-from vixformer.recipes.registry import add, add_as_printed
+from vixformer.jsonfile import Values
+from vixformer.recipes.catalog import add, add_as_printed
 
-NORMS: dict[str, Any] = dict(norm_eps=1e-5)
+NORMS: Values = dict(norm_eps=1e-5)
 VIT = ViT.Config(patch_size=1, embed_dim=128, depth=4, num_heads=4, mlp_dim=256, qkv_bias=False, pos_std=1.0, **NORMS)
 LEVIT = LeViT.Config(patch_size=1)
 CCT_BASE = CCT.Config(
@@ -58,18 +59,18 @@ CVT = CvT.Config(
 )
 PIT = PiT.Config(patch_size=1, num_heads=(4, 4), mlp_dim=256, pointwise=True, qkv_bias=False, pos_std=1.0, **NORMS)
 
-PERFORMER: dict[str, Any] = dict(attention="performer(features=110)", qkv_bias=True)
-LINFORMER: dict[str, Any] = dict(attention="linformer(rank=64, share=kv)", proj="one-kv")
-NYSTROM: dict[str, Any] = dict(attention="nystrom(landmarks=64)")
+PERFORMER: Values = dict(attention="performer(features=110)", qkv_bias=True)
+LINFORMER: Values = dict(attention="linformer(rank=64, share=kv)", proj="one-kv")
+NYSTROM: Values = dict(attention="nystrom(landmarks=64)")
 RELU, WINDOW = "performer(kernel=relu, features=110)", "performer(kernel=relu, features=110, local_heads=2, window=256)"
 
 
-def _kin(base: Any, exact: Any = None) -> list[Any]:
+def _kin(base: StagedConfig, exact: StagedConfig | None = None) -> list[StagedConfig]:
     """With exact attention, Performer, Linformer and Nystromformer."""
     return [exact or base, *(replace(base, **options) for options in (PERFORMER, LINFORMER, NYSTROM))]
 
 
-MODELS: dict[str, Any] = {
+MODELS: Values = {
     **dict(zip(("vit", "vip", "vil", "vin"), _kin(VIT), strict=True)),
     "fnet": replace(VIT, attention="fourier"),
     "mixer": replace(VIT, attention="mlp", mlp_dim=128, pos="none", pool="mean"),
@@ -81,7 +82,7 @@ MODELS: dict[str, Any] = {
 MODELS |= {f"hybrid-{name}": replace(MODELS[name], stem="conv") for name in MODELS if name.startswith(("vi", "fnet", "mixer", "pi"))}
 
 
-def _rotary(model: Any) -> Any:
+def _rotary(model: StagedConfig) -> StagedConfig:
     return replace(model, pos="rope", proj="shared-kv" if model.proj == "one-kv" else model.proj)
 
 
@@ -106,26 +107,26 @@ TRAINED = {
     "vil-rope": (40, 320),
 }
 """Epochs and batch of a row; `hybrid-` and `-rope` as the row without, but for the last ones."""
-MEANS: dict[str, Any] = {
+MEANS: Values = {
     "cifar10": dict(mean=(0.5,) * 3, std=(0.5,) * 3),
     "tiny-imagenet": dict(mean=(0.4803, 0.4481, 0.3976), std=(0.2764, 0.2689, 0.2816)),
 }
 
 
-def _halved(model: Any) -> Any:
+def _halved(model: StagedConfig) -> StagedConfig:
     """For images of twice the side, with as many tokens: patches of 2, or a first stride of 2."""
     if isinstance(model, CCT.Config):
         return replace(model, conv_stride=(2, 1, 1))
     return replace(model, strides=(2, 1, 1)) if isinstance(model, CvT.Config) else replace(model, patch_size=2)
 
 
-def _as_text(model: Any) -> Any:
+def _as_text(model: StagedConfig) -> StagedConfig:
     """The model that its text describes, where that is another one."""
     model = replace(model, drop_path_rate=0.0, proj="one-kv" if model.proj == "shared-kv" else model.proj)
     return replace(model, attention={PERFORMER["attention"]: WINDOW, "softmax(drop=0.1)": "softmax"}.get(model.attention, model.attention))
 
 
-def xformers(data: str, name: str, model: Any) -> Recipe:
+def xformers(data: str, name: str, model: StagedConfig) -> Recipe:
     """Command: `vix train xformers/cifar10/vip` (and the others)."""
     plain = name.removeprefix("hybrid-").partition("-")[0].removesuffix("2d")
     epochs, batch = TRAINED.get(name) or TRAINED[plain]
@@ -143,7 +144,7 @@ def xformers(data: str, name: str, model: Any) -> Recipe:
     return Recipe(data=Data(name=data, **MEANS[data]), model=model, train=train)
 
 
-def as_text(data: str, name: str, model: Any) -> Recipe:
+def as_text(data: str, name: str, model: StagedConfig) -> Recipe:
     """Command: `vix train xformers/cifar10/vip-adam` (and the others)."""
     recipe = xformers(data, name, _as_text(model))
     return replace(recipe, train=replace(recipe.train, optimizer="adam", batch_size=64, precision="float16"))

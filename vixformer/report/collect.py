@@ -10,11 +10,11 @@ import torch
 
 from vixformer.registry import unknown
 from vixformer.report.figures import all_figures
-from vixformer.report.figures.base import file_name
+from vixformer.report.figures.figure import file_name
 from vixformer.report.figures.learning import running
 from vixformer.report.figures.measured import benched, histogram
-from vixformer.report.page import Report
 from vixformer.report.pictures import all_pictures
+from vixformer.report.whole import Report
 from vixformer.results.evidence import MARGIN
 from vixformer.results.groups import find_runs, some_groups
 from vixformer.training.parts import load_parts

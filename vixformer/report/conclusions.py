@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vixformer.measure.machine import in_words
-from vixformer.report.figures.base import brief
+from vixformer.report.figures.figure import brief
 from vixformer.report.sentences import Answer
 from vixformer.results.evidence import LEVEL, METHODS, Effect
 from vixformer.results.groups import Group, counted, twin

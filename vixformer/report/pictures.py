@@ -14,8 +14,8 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from vixformer.backbones.base import BEST, from_pretrained
-from vixformer.report.figures.base import a_protocol, file_name
+from vixformer.backbones.backbone import BEST, from_pretrained
+from vixformer.report.figures.figure import a_protocol, file_name
 from vixformer.report.maps import MOST_TOKENS, looks, overlay, sheet
 from vixformer.results.groups import Group
 from vixformer.training.parts import Parts, load_parts

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vixformer.results.evidence import MARGIN, Effect, Judged, averaged, effect, judge, sentence
-from vixformer.results.groups import Group, Layout, comparable, counted, differing, twin
+from vixformer.results.groups import Group, Placement, comparable, counted, differing, twin
 from vixformer.results.runs import Repetition, flat, name_in, repetition
 from vixformer.results.timings import inference_ratio, training_ratio
 
@@ -83,10 +83,10 @@ def _of_one(groups: list[Group], everyone: Sequence[Group]) -> list[Question]:
     return [*asked, *_against_exact(groups), *_converted(groups, everyone)]
 
 
-Placed = Sequence[tuple[Group, Layout]]
+Placed = Sequence[tuple[Group, Placement]]
 
 
-def _pick(placed: Placed, keep: Callable[[Layout], bool]) -> list[Group]:
+def _pick(placed: Placed, keep: Callable[[Placement], bool]) -> list[Group]:
     return [group for group, layout in placed if keep(layout)]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 MARKDOWN = {"|": r"\|", "\\": "&#92;", "<": "&lt;", "`": "&#96;"}
 LATEX = {
     "\\": r"\textbackslash{}", "±": r"$\pm$", "|": r"\textbar{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -11,7 +9,7 @@ LATEX = {
 }  # fmt: skip
 
 
-def in_csv(value: Any) -> Any:
+def in_csv(value: object) -> object:
     """Words that a spreadsheet would take for a formula begin with an apostrophe; numbers stay numbers."""
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{value}"

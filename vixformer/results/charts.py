@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from vixformer.jsonfile import Values
 from vixformer.writing import write_bytes
 
 KINDS = (".svg", ".png", ".pdf", ".html", ".json")
@@ -22,7 +23,7 @@ def check_chart(path: Path) -> Path:
     return path
 
 
-def time_against_tokens(rows: Sequence[dict[str, Any]], title: str) -> Any:
+def time_against_tokens(rows: Sequence[Values], title: str) -> Any:
     """Rows of `attention`, `tokens` and `microseconds a token`, on log axes: what is constant a token is a level line."""
     alt = _altair()
     names = list(dict.fromkeys(row["attention"] for row in rows))
@@ -35,7 +36,7 @@ def time_against_tokens(rows: Sequence[dict[str, Any]], title: str) -> Any:
     return (base.mark_line() + base.mark_point(filled=True)).properties(width=520, height=280, title=title, padding=room)
 
 
-def bars(rows: Sequence[dict[str, Any]], value: str, title: str) -> Any:
+def bars(rows: Sequence[Values], value: str, title: str) -> Any:
     """Rows of `name` and a value, in their order."""
     alt = _altair()
     chart = alt.Chart(alt.Data(values=list(rows))).mark_bar()

@@ -14,7 +14,7 @@ from vixformer.jsonfile import parse_json
 from vixformer.writing import cannot_write, whole
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], note: Any) -> None:
+def write_tensors(path: Path, tensors: dict[str, Tensor], note: object) -> None:
     """Tensors and a JSON note beside them in one safetensors file."""
     try:
         with whole(path) as part:
@@ -27,6 +27,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
     try:
         with safe_open(path, framework="pt") as file:
             note = parse_json((file.metadata() or {}).get("note", "null"), "its note", finite=False)
-            return {name: file.get_tensor(name) for name in file.keys()}, note  # noqa: SIM118
+            names = file.keys()
+            return {name: file.get_tensor(name) for name in names}, note
     except (OSError, SafetensorError, ValueError) as error:
         raise ValueError(f"{path} is missing, damaged or cut short: {error}") from None

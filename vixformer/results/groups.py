@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
-from vixformer.attention.kernels.softmax import SoftmaxKernel
-from vixformer.attention.layout import is_exact
+from vixformer.attention.kernels.favor import SoftmaxKernel
+from vixformer.attention.layout import Layer, is_exact
 from vixformer.attention.performer import Performer
 from vixformer.attention.softmax import Softmax
+from vixformer.backbones.backbone import BackboneConfig
 from vixformer.config import Recipe
+from vixformer.jsonfile import Values
 from vixformer.results.evidence import averaged
 from vixformer.results.records import record_files, recorded_runs
 from vixformer.results.runs import RECIPE, Repetition, Run, Spread, flat, layers_of, name_in, read_run, repetition, spread
@@ -23,7 +24,7 @@ LAYOUTS = ("standard", "all", "alternate", "first", "last")
 
 
 @dataclass(frozen=True)
-class Layout:
+class Placement:
     """Where efficient layers are: five ways have names."""
 
     place: str
@@ -39,7 +40,7 @@ class Group:
     runs: tuple[Run, ...]
 
     @property
-    def first(self) -> dict[str, Any]:
+    def first(self) -> Values:
         return self.runs[0].summary or {}
 
     @property
@@ -79,24 +80,24 @@ class Group:
         found = ((repetition(run.recipe), (run.summary or {}).get(key)) for run in self.runs)
         return averaged((which, value) for which, value in found if value is not None)
 
-    def histories(self) -> list[list[dict[str, Any]]]:
+    def histories(self) -> list[list[Values]]:
         return [run.history() for run in self.runs]
 
     @property
     def exact(self) -> bool:
         return is_exact(self.attention)
 
-    def layout(self) -> Layout | None:
+    def layout(self) -> Placement | None:
         layers = layers_of(self.runs[0].recipe.model, self.attention)
         return None if layers is None else layout_of(layers)
 
 
-def layout_of(layers: Sequence[Any]) -> Layout | None:
+def layout_of(layers: Sequence[Layer]) -> Placement | None:
     """None where more than one mechanism stands beside exact attention, or none of the five ways fits."""
     efficient = [not isinstance(layer, Softmax.Config) for layer in layers]
     kinds = {layer for layer, is_efficient in zip(layers, efficient, strict=True) if is_efficient}
     if not kinds:
-        return Layout("standard")
+        return Placement("standard")
     if len(kinds) > 1:
         return None
     half = len(layers) // 2
@@ -111,9 +112,9 @@ def layout_of(layers: Sequence[Any]) -> Layout | None:
         return None
     (kind,) = kinds
     if not isinstance(kind, Performer.Config):
-        return Layout(place, kind.owner.name)
-    kernel = "softmax" if isinstance(kind.kernel, SoftmaxKernel.Config) else kind.kernel.owner.name  # pyright: ignore
-    return Layout(place, kernel, kind.features if isinstance(kind.features, int) else None)
+        return Placement(place, kind.owner.name)
+    kernel = "softmax" if isinstance(kind.kernel, SoftmaxKernel.Config) else kind.kernel.owner.name
+    return Placement(place, kernel, kind.features if isinstance(kind.features, int) else None)
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ def _shortly(run: Run) -> str:
     return f"{recipe.model.attention}, {counted(recipe.train.epochs, 'epoch')} of {recipe.data.fraction:.0%}"
 
 
-def _fields(recipe: Recipe) -> dict[str, Any]:
+def _fields(recipe: Recipe) -> Values:
     """But for those that are of a single run."""
     own = {"seed", "split_seed", "weights", "fold", "root"}
     parts = recipe.to_dict(whole=True)
@@ -233,9 +234,9 @@ def comparable(groups: Iterable[Group]) -> dict[str, list[Group]]:
     return named
 
 
-def _but_attention(group: Group) -> dict[str, Any]:
+def _but_attention(group: Group) -> Values:
     return {key: value for key, value in _fields(group.runs[0].recipe).items() if key not in ("model.attention", "train.distill")}
 
 
-def _model(group: Group) -> Any:
+def _model(group: Group) -> BackboneConfig:
     return group.runs[0].recipe.model

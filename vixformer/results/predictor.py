@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from vixformer import hub
-from vixformer.backbones.base import BEST, CONFIG_FILE, Backbone, from_pretrained
+from vixformer.backbones.backbone import BEST, CONFIG_FILE, Backbone, from_pretrained
 from vixformer.data.preprocess import Preprocessing
 
 

@@ -17,7 +17,7 @@ from pydantic import Field
 from typing_extensions import NotRequired, TypedDict
 
 from vixformer.config import Recipe, recipe_from_dict
-from vixformer.jsonfile import parse_json, read_limited
+from vixformer.jsonfile import Values, parse_json, read_limited
 from vixformer.registry import fitted
 from vixformer.results.runs import HISTORY, Run, checked_run, content, run_name
 from vixformer.results.schema import AVERAGES, Count, check_summary
@@ -86,10 +86,10 @@ class Record(TypedDict):
     fold: Count | None
     digest: Text
     """Of the data; None where the run does not say."""
-    recipe: dict[str, dict[str, Any]]
+    recipe: dict[str, Values]
     """Fields that differ from the defaults of their classes, so that a changed recipe never changes what a record says."""
     budget: Budget
-    summary: dict[str, Any]
+    summary: Values
     classes: NotRequired[Matrix | Counts]
     curve: dict[str, list[float | None]]
     """A number an epoch of each column of the history."""
@@ -247,16 +247,16 @@ def _line(record: Record) -> str:
     return json.dumps(record, separators=(",", ":"), ensure_ascii=False)
 
 
-def _stated(recipe: Recipe) -> dict[str, dict[str, Any]]:
+def _stated(recipe: Recipe) -> dict[str, Values]:
     """Without what has a field of its own in the record, and without where files are."""
-    model: Any = recipe.model
+    model = recipe.model
     own = {"data": ("root", "split_seed", "fold"), "model": (), "train": ("seed", "precision", "loggers")}
     sections = {"data": recipe.data, "model": model, "train": recipe.train}
     found = {part: _not_default(section, own[part]) for part, section in sections.items()}
     return {**found, "model": {"name": model.owner.name, **found["model"]}}
 
 
-def _not_default(section: Any, own: Iterable[str]) -> dict[str, Any]:
+def _not_default(section: Any, own: Iterable[str]) -> Values:
     values = {field: getattr(section, field.name) for field in dataclasses.fields(section) if field.name not in own}
     return {field.name: value for field, value in values.items() if value != field.default}
 
@@ -271,7 +271,7 @@ def _rounded(value: Any, digits: int = DIGITS) -> Any:
     return [_rounded(one, digits) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _curve(history: list[dict[str, Any]]) -> dict[str, list[float | None]]:
+def _curve(history: list[Values]) -> dict[str, list[float | None]]:
     columns = dict.fromkeys(key for epoch in history for key in epoch if key != "epoch")
     return {key: [None if (value := epoch.get(key)) is None else _of_an_epoch(key, value) for epoch in history] for key in columns}
 
@@ -294,7 +294,7 @@ def _counted(scores: Mapping[str, Mapping[str, float]], matrix: list[list[int]] 
     return {"names": names, "support": support, "predicted": predicted, "hits": hits}
 
 
-def _scores(classes: Matrix | Counts) -> dict[str, Any]:
+def _scores(classes: Matrix | Counts) -> Values:
     """`per_class` of a summary, and `confusion` where it was kept."""
     if "confusion" in classes:
         matrix = classes["confusion"]

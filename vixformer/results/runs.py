@@ -9,12 +9,11 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from vixformer.attention.layout import parse
-from vixformer.backbones.base import BEST, NO_ATTENTION, WEIGHTS_FILE
+from vixformer.attention.layout import Layer, parse
+from vixformer.backbones.backbone import BEST, NO_ATTENTION, WEIGHTS_FILE, BackboneConfig
 from vixformer.config import Recipe, read_named_recipe
-from vixformer.jsonfile import read_json, read_json_lines
+from vixformer.jsonfile import Values, read_json, read_json_lines
 from vixformer.registry import fitted
 from vixformer.results.schema import MOST, Epoch, check_summary
 
@@ -88,14 +87,14 @@ class Run:
     folder: Path
     """Of a record: its file, and behind that the name that its folder had."""
     recipe: Recipe
-    summary: dict[str, Any] | None
+    summary: Values | None
     """None while it is not finished."""
     name: str | None = None
     """Of the recipe; None of runs of before and of `vix.train`, where only the folder's name tells."""
-    epochs: list[dict[str, Any]] | None = None
+    epochs: list[Values] | None = None
     """The history of a record, which has no file of its own."""
 
-    def history(self) -> list[dict[str, Any]]:
+    def history(self) -> list[Values]:
         """A line an epoch; of a training that diverged, what is finite of it."""
         if self.epochs is not None:
             return self.epochs
@@ -127,10 +126,9 @@ def checked_run(run: Run) -> Run:
     return run
 
 
-def layers_of(model: Any, attention: str) -> list[Any] | None:
+def layers_of(model: BackboneConfig, attention: str) -> list[Layer] | None:
     """One configuration a layer; None of a model without attention."""
-    depths = getattr(model, "depths", None) or ((model.depth,) if hasattr(model, "depth") else None)
-    return None if depths is None or attention == NO_ATTENTION else parse(attention).expand(*depths)
+    return None if attention == NO_ATTENTION else parse(attention).expand(*model.stage_depths)
 
 
 def list_runs(out: str | Path, problem: Callable[[str], None] | None = None) -> list[Run]:
@@ -162,6 +160,6 @@ def spread(values: Iterable[float]) -> Spread:
     return Spread(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
 
 
-def column(summaries: Sequence[dict[str, Any]], name: str) -> Spread | None:
+def column(summaries: Sequence[Values], name: str) -> Spread | None:
     values = [s[name] for s in summaries if s.get(name) is not None]
     return spread(values) if values else None

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from typing_extensions import NotRequired, Required, TypedDict
 
-from vixformer.jsonfile import read_json
+from vixformer.jsonfile import Values, read_json
 from vixformer.registry import fitted
 
 MOST = 1e100
@@ -101,7 +101,7 @@ class Summary(TypedDict, total=False):
 Epoch = dict[str, float | None]
 
 
-def check_summary(value: Any, where: str) -> dict[str, Any]:
+def check_summary(value: object, where: str) -> Values:
     """As it was read, not a copy."""
     found: Any = fitted(Summary, value, f"{where} is damaged")
     if "confusion" in found:
@@ -137,7 +137,7 @@ class Point(TypedDict):
     ratio: NotRequired[_Ratio]
 
 
-class Choice(TypedDict):
+class ChosenRecord(TypedDict):
     """What `vix convert --choose` measured."""
 
     costs: list[Cost]
@@ -168,7 +168,7 @@ class _Crossing(TypedDict):
 
 class _Bench(TypedDict):
     machine: Machine
-    sizes: dict[str, Any]
+    sizes: Values
 
 
 class _Rows(_Bench):
@@ -180,7 +180,7 @@ class _Crossings(_Bench):
     crossings: list[_Crossing]
 
 
-def read_bench(path: str) -> dict[str, Any]:
+def read_bench(path: str) -> Values:
     """What `vix bench --json` wrote."""
     value = read_json(path)
     kind: Any = _Crossings if isinstance(value, dict) and "crossings" in value else _Rows

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from vixformer.jsonfile import read_json
+from vixformer.jsonfile import Given, Values, read_json
 from vixformer.measure.latency import Ratio, paired_ratio
 from vixformer.measure.load import Load, cores
 from vixformer.notes import note
@@ -25,8 +25,8 @@ TIMINGS = "timings.json"
 
 class _Session(TypedDict):
     batch: int
-    machine: dict[str, Any]
-    load: dict[str, Any]
+    machine: Values
+    load: Values
     ms: dict[str, Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]]
 
 
@@ -35,8 +35,8 @@ class Session:
     """Calls one after the other, round by round."""
 
     batch: int
-    machine: dict[str, Any]
-    load: dict[str, Any]
+    machine: Values
+    load: Values
     """What others did meanwhile."""
     ms: Mapping[str, Sequence[float]]
     """By the name of a run's folder, the milliseconds of every round."""
@@ -118,7 +118,7 @@ def timed_together(groups: Sequence[Group]) -> dict[str, float]:
     return {}
 
 
-def disturbed(summary: Mapping[str, Any]) -> bool:
+def disturbed(summary: Given) -> bool:
     """Whether other work shared the cores while a run was trained, as far as it says."""
     threads = (summary.get("machine") or {}).get("threads", 1)
     return Load(summary.get("train_others"), summary.get("train_cores") or cores(), None).disturbs(threads)

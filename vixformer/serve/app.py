@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import importlib
 import io
 import json
 import shlex
@@ -26,13 +27,13 @@ from starlette.requests import ClientDisconnect
 
 from vixformer.data.picture import MOST_BYTES, open_picture
 from vixformer.report.collect import collect
-from vixformer.report.page import asset, html
 from vixformer.report.pictures import Picture, all_pictures
+from vixformer.report.whole import asset, html
 from vixformer.results.evidence import MARGIN
 from vixformer.results.groups import Group, find_runs
 from vixformer.results.runs import HISTORY, SUMMARY
 from vixformer.serve.guard import HEADERS, Guard, policy
-from vixformer.serve.models import Models
+from vixformer.serve.loaded import Models
 from vixformer.version import __version__
 
 MOST_MODELS = 8
@@ -276,7 +277,8 @@ class _Reports:
         if runs == self.drawn or (self.drawing is not None and self.drawing.is_alive()):
             return
         self.drawn = runs
-        import sklearn.model_selection  # noqa: F401  # imports pandas, which altair looks at when another thread has it half imported
+        # it imports pandas, which altair looks at when another thread has it half imported
+        importlib.import_module("sklearn.model_selection")
 
         def draw() -> None:
             self.pictures = all_pictures(groups)

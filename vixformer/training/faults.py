@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +22,8 @@ def first_not_finite(model: nn.Module, images: Tensor) -> str:
         return "the images"
     found: list[str] = []
 
-    def look(name: str) -> Any:
-        def hook(module: nn.Module, args: Any, out: Any) -> None:
+    def look(name: str) -> Callable[[nn.Module, object, object], None]:
+        def hook(module: nn.Module, args: object, out: object) -> None:
             if isinstance(out, Tensor) and not found and not out.isfinite().all():
                 found.append(f"{name} ({type(module).__name__})")
 

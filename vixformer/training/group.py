@@ -6,6 +6,7 @@ whatever the number of processes. The first one writes.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from pathlib import Path
@@ -24,7 +25,7 @@ from vixformer.nn.block import Block
 try:
     from torch.distributed.fsdp import fully_shard
 except ImportError:  # torch 2.5
-    from torch.distributed._composable.fsdp import fully_shard  # pyright: ignore[reportPrivateImportUsage]
+    fully_shard = importlib.import_module("torch.distributed._composable.fsdp").fully_shard
 
 
 class Group:
@@ -94,7 +95,7 @@ class Group:
             dist.destroy_process_group()
 
     def lost(self, error: BaseException, folder: Path | None) -> str:
-        kept = f"; the checkpoint in {folder} is kept, and the same command goes on from it" if folder is not None else ""
+        kept = f"; the checkpoint in {folder} is kept, and the same command resumes from it" if folder is not None else ""
         return f"one of the {self.size} processes is gone ({' '.join(str(error).split())[:120]}){kept}"
 
 

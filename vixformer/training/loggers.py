@@ -6,13 +6,13 @@ import csv
 import io
 import os
 from pathlib import Path
-from typing import Any
 
 from vixformer.config import Recipe
+from vixformer.jsonfile import Values
 from vixformer.registry import Named
 from vixformer.writing import write_text
 
-Record = dict[str, Any]
+Record = Values
 
 
 class Logger(Named, family="logger"):

@@ -20,14 +20,15 @@ from torch import Tensor, nn
 
 from vixformer import ops
 from vixformer.attention.base import redraw, shrink
-from vixformer.backbones.base import BEST, WEIGHTS_FILE, Backbone, from_pretrained
+from vixformer.backbones.backbone import BEST, WEIGHTS_FILE, Backbone, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
 from vixformer.conversion.parent import parent_model, parent_of, parent_run
 from vixformer.conversion.reduce import reduced
 from vixformer.conversion.start import TEACHING, Start, check_start, start
-from vixformer.data.base import Whole
+from vixformer.data.dataset import Whole
 from vixformer.data.loader import Loader
 from vixformer.data.preprocess import Preprocessing
+from vixformer.jsonfile import Values
 from vixformer.measure import footprint
 from vixformer.measure.accuracy import Scores, evaluate
 from vixformer.measure.load import Sample
@@ -57,8 +58,8 @@ class Result:
     """Facts about a finished run."""
 
     recipe: Recipe
-    summary: dict[str, Any]
-    history: list[dict[str, Any]]
+    summary: Values
+    history: list[Values]
     model: Any
 
     @property
@@ -141,7 +142,7 @@ class _Run:
         last = None if folder is None or not resume or not (folder / LAST).exists() else folder / LAST
         given = None if last is not None else given or parent_model(recipe)
         torch.manual_seed(recipe.train.seed)
-        fresh: Any = recipe.build(self.parts.test.images).to(self.device)
+        fresh = recipe.build(self.parts.test.images).to(self.device)
         if given is not None:
             check_start(fresh, given, recipe)
         if folder is not None and self.group.writes:  # from here on nothing is wrong with what was asked for
@@ -180,8 +181,8 @@ class _Run:
 
     # --- the path of a run
 
-    def _begun(self, fresh: Any, given: Any) -> Start:
-        def judge(candidate: Any) -> dict[str, float]:
+    def _begun(self, fresh: Backbone, given: Backbone) -> Start:
+        def judge(candidate: nn.Module) -> dict[str, float]:
             loaders = {"val": self.parts.val, "test": self.parts.test}
             scores = {name: self._evaluate(loader, candidate) for name, loader in loaders.items() if loader is not None}
             return {key: value for name, score in scores.items() for key, value in prefixed(name, score).items()}
@@ -294,7 +295,7 @@ class _Run:
         return value
 
     def _redraws(self) -> bool:
-        """Every so many steps, if as many are left to get used to it: new features near the end would undo what was learned."""
+        """Every `redraw_every` steps, if as many steps are left: new features near the end would undo what was learned."""
         train, every = self.recipe.train, self.recipe.train.redraw_every
         total = train.epochs * -(-len(self.parts.train) // train.accumulate)
         return every is not None and self.state.steps % every == 0 and total - self.state.steps >= every
@@ -303,7 +304,7 @@ class _Run:
         """The epoch is over: validate, write it down, keep the best."""
         train, state = self.recipe.train, self.state
         sums = state.sums
-        record: dict[str, Any] = {
+        record: Values = {
             "epoch": state.epoch + 1,
             "lr": state.optimizer.param_groups[0]["lr"],
             "train_loss": sums["loss"] / sums["images"],
@@ -350,10 +351,10 @@ class _Run:
 
     # --- its parts
 
-    def _costs(self) -> dict[str, Any]:
+    def _costs(self) -> Values:
         """A measurement that fails is left out, with a note, so that no finished training is lost."""
         model, train = self.state.model.eval(), self.recipe.train
-        measures: dict[str, Callable[[], dict[str, Any]]] = {"costs": lambda: footprint.counted(model)}
+        measures: dict[str, Callable[[], Values]] = {"costs": lambda: footprint.counted(model)}
         if train.measure:
             measures["inference time"] = lambda: footprint.timed(model, next(self.parts.test.plain())[0], self.precision)
             measures["peak memory"] = lambda: footprint.peaks(model, train.batch_size, train.precision)
@@ -365,7 +366,7 @@ class _Run:
                 note(f"{what} could not be measured and is left out of the summary: {error or repr(error)}")
         return found
 
-    def _evaluate(self, loader: Loader, model: Any = None) -> Scores:
+    def _evaluate(self, loader: Loader, model: nn.Module | None = None) -> Scores:
         model = model or self.state.model
         if self.group.alone or self.group.sharded:  # processes that have parts of the weights go in step, through all of it
             return evaluate(model, loader, self.precision)
@@ -381,7 +382,7 @@ class _Run:
         first = [] if self.state.conversion is None and history else [(-1, self._beginning())]
         return max([*first, *enumerate(history)], key=lambda one: (sign * one[1][monitor], -one[0]))[0]
 
-    def _beginning(self) -> dict[str, Any]:
+    def _beginning(self) -> Values:
         """How good the model was before its first epoch, where it did not start from nothing."""
         if self.state.conversion is not None:
             return self.state.conversion["stages"][-1]
@@ -403,17 +404,17 @@ class _Run:
                 last = self.folder / LAST
                 raise CannotWriteError(f"{error}" + (f"; the checkpoint {last} is kept" if last.exists() else "")) from None
 
-    def _plain(self) -> Any:
+    def _plain(self) -> Backbone:
         """The model with all of its weights here."""
-        model: Any = self.state.model
+        model = self.state.model
         if not self.group.sharded:
             return model
         weights = {name: whole(t) for name, t in model.state_dict().items()}
-        plain: Any = self.recipe.build(self.parts.test.images).to(self.device)
+        plain = self.recipe.build(self.parts.test.images).to(self.device)
         plain.load_state_dict(weights)
         return plain
 
-    def _best_model(self, alone: bool) -> Any:
+    def _best_model(self, alone: bool) -> Backbone:
         if self.folder is None:
             assert self.best is not None
             self.state.model.load_state_dict(self.best)

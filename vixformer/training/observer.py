@@ -1,9 +1,8 @@
-"""What a caller may see of a run while it goes on, and how it may end it."""
+"""What a caller may see of a run in progress, and how it may end it."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from vixformer.jsonfile import Values
 from vixformer.training.state import State
 
 
@@ -14,9 +13,9 @@ class Observer:
     def taught(self, step: int, steps: int, error: float) -> None: ...
     def epoch_begins(self, epoch: int, batches: int) -> None: ...
     def batch_done(self, state: State, loss: float) -> None: ...
-    def epoch_done(self, record: dict[str, Any]) -> None: ...
+    def epoch_done(self, record: Values) -> None: ...
     def ends(self) -> None: ...
 
 
-class Stopped(Exception):  # noqa: N818
+class Stopped(Exception):
     """An observer's way to end a run after an epoch; what was done is kept."""

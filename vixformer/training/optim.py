@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 
+from vixformer.backbones.backbone import Backbone
 from vixformer.config import Train
 
 ONECYCLE_RISE, ONECYCLE_START, ONECYCLE_END = 0.3, 1 / 25, 1 / 25e4
 
 
-def make_optimizer(model: Any, train: Train) -> torch.optim.Optimizer:
+def make_optimizer(model: Backbone, train: Train) -> torch.optim.Optimizer:
     skip = model.no_weight_decay() if train.decays == "matrices" else set()
     named = dict(model.named_parameters())
     groups = [

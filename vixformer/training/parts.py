@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from vixformer.config import Data, Recipe
 from vixformer.data import split
-from vixformer.data.base import Images, Whole
+from vixformer.data.dataset import Images, Whole
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
 from vixformer.measure.machine import usable
 from vixformer.notes import note
@@ -33,8 +32,8 @@ class Reader:
     """Reads a data set once for all runs that follow one another on it. It keeps the last one, because they are large, and all digests."""
 
     def __init__(self) -> None:
-        self.last: tuple[Any, Whole] | None = None
-        self.digests: dict[Any, str] = {}
+        self.last: tuple[object, Whole] | None = None
+        self.digests: dict[object, str] = {}
 
     def __call__(self, data: Data) -> Whole:
         key = (data.name, data.root, data.resize, data.test_split, data.gray)
@@ -83,14 +82,14 @@ def load_parts(recipe: Recipe, device: torch.device, whole: Whole | None = None)
         )
     measured = channel_statistics(learn) if data.mean is None or data.std is None else None
     mean, std = data.mean or (measured and measured[0]), data.std or (measured and measured[1])
-    assert mean is not None and std is not None  # noqa: PT018
+    assert mean is not None and std is not None
     for name, values in (("mean", mean), ("std", std)):
         if len(values) not in (1, learn.shape[0]):
             raise ValueError(f"data.{name} has {len(values)} values and the images {learn.shape[0]} channels: give one a channel")
     size = learn.shape[1:] if data.resize is None else (data.resize, data.resize)
 
-    def loader(images: Images, augmentation: Augmentation = Augmentation()) -> Loader:  # noqa: B008
-        return Loader(images, train.batch_size, mean, std, size, device, augmentation)
+    def loader(images: Images, augmentation: Augmentation | None = None) -> Loader:
+        return Loader(images, train.batch_size, mean, std, size, device, augmentation or Augmentation())
 
     augmentation = Augmentation(data.crop, data.flip, data.rotate, data.cutout, data.interpolation)
     val = loader(everything.take(held)) if len(held) else None

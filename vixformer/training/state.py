@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from typing_extensions import TypedDict
 
+from vixformer.backbones.backbone import Backbone
+from vixformer.jsonfile import Values
 from vixformer.registry import fitted
 from vixformer.results.files import read_tensors, write_tensors
 from vixformer.results.schema import Amount, Conversion, Count
@@ -47,7 +49,7 @@ class Note(TypedDict):
 
 @dataclass
 class State:
-    model: Any
+    model: Backbone
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     order: torch.Generator
@@ -64,8 +66,8 @@ class State:
     seconds: float = 0.0
     sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("loss", "hits", "images"), 0.0))
     """Of the epoch so far."""
-    history: list[dict[str, Any]] = field(default_factory=list)
-    conversion: dict[str, Any] | None = None
+    history: list[Values] = field(default_factory=list)
+    conversion: Values | None = None
     """What the model was made from, where it was."""
 
     GENERATORS = ("order", "augment", "redraw")
@@ -100,7 +102,7 @@ class State:
             lines = [line.strip() for line in str(error).splitlines()]  # torch names every weight, one a line
             raise ValueError(f"{path} does not fit this recipe: {' '.join(lines[:2])}{' ...' if lines[2:] else ''}") from None
 
-    def _load(self, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
+    def _load(self, tensors: dict[str, Tensor], note: Values) -> None:
         weights = _part(tensors, "model.")
         own = _unshared(self.model.state_dict())
         missing = set(own) ^ set(weights)
@@ -108,7 +110,7 @@ class State:
             raise ValueError(f"weights differ: {', '.join(sorted(missing)[:3])}")
         self.model.load_state_dict({name: parted(t, own[name]) for name, t in weights.items()}, strict=False)
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        state: dict[int, dict[str, Any]] = {}
+        state: dict[int, Values] = {}
         for name, tensor in _part(tensors, "optimizer.").items():
             number, _, key = name.partition(".")
             state.setdefault(int(number), {})[key] = parted(tensor, parameters[int(number)])

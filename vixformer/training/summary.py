@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from vixformer.config import Recipe
+from vixformer.jsonfile import Values
 from vixformer.measure.accuracy import Scores
 from vixformer.training.parts import Parts
 from vixformer.training.state import State
 from vixformer.version import code_version
 
 
-def summarise(recipe: Recipe, parts: Parts, state: State, scores: Scores, chosen: dict[str, Any]) -> dict[str, Any]:
+def summarise(recipe: Recipe, parts: Parts, state: State, scores: Scores, chosen: Values) -> Values:
     """`scores` are of the test set, `chosen` is the record of the epoch that validation chose."""
     history = state.history
     seconds = sum(r["seconds"] for r in history)
     taught = 0.0 if state.conversion is None else sum(stage.get("seconds", 0.0) for stage in state.conversion["stages"])
-    summary: dict[str, Any] = {
+    summary: Values = {
         "attention": state.model.attention_expression(),
         "data": recipe.data.name,
         "data_digest": parts.digest,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.kernels.softmax import SoftmaxKernel
+from vixformer.attention.kernels.favor import SoftmaxKernel
 
 
 class Cosh(SoftmaxKernel, name="cosh"):

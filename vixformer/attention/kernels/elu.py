@@ -9,7 +9,7 @@ from pydantic import PositiveFloat
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.kernels.base import RawKernel
+from vixformer.attention.kernels.kernel import RawKernel
 
 
 class ELU(RawKernel, name="elu"):

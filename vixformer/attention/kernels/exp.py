@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import PositiveFloat
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.kernels.base import PositiveKernel
+from vixformer.attention.kernels.kernel import Asked, PositiveKernel
 
 
 class Exp(PositiveKernel, name="exp"):
@@ -32,7 +32,7 @@ class Exp(PositiveKernel, name="exp"):
             if isinstance(self.clamp, float | int) and self.clamp > 40:
                 raise ValueError(f"clamp must be at most 40, because products of two exponentials leave float32 there, not {self.clamp}")
 
-        def check(self, performer: Any) -> None:
+        def check(self, performer: Asked) -> None:
             if self.clamp is None:
                 self.refuse_eps(performer)
             if self.clamp == "dynamic" and performer.causal:

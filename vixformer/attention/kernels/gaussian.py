@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vixformer import ops
-from vixformer.attention.kernels.softmax import SoftmaxKernel
+from vixformer.attention.kernels.favor import SoftmaxKernel
 
 
 class Gaussian(SoftmaxKernel, name="gaussian"):

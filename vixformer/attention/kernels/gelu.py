@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.kernels.base import RawKernel
+from vixformer.attention.kernels.kernel import RawKernel
 
 MINIMUM = 0.16997121  # of -GELU, at u = -0.7518
 

@@ -6,19 +6,17 @@ Attention Mechanisms" (2024) leaves to future work.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from vixformer import ops
-from vixformer.attention.kernels.base import Kernel
+from vixformer.attention.kernels.kernel import Kernel
 
 
 class Prototypes(Kernel, name="prototypes"):
     projects = "never"
 
-    def __init__(self, config: Any, head_dim: int, features: int, causal: bool) -> None:
+    def __init__(self, config: Kernel.Config, head_dim: int, features: int, causal: bool) -> None:
         super().__init__(config, head_dim, features, causal)
         self.prototypes = nn.Parameter(torch.randn(features, head_dim))
 

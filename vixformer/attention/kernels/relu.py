@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.kernels.base import PositiveKernel
+from vixformer.attention.kernels.kernel import PositiveKernel
 
 
 class ReLU(PositiveKernel, name="relu"):

@@ -5,25 +5,23 @@ The second-order expansion of softmax attention (arXiv:2402.18668). It has 1 + K
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from vixformer.attention.kernels.base import Kernel
+from vixformer.attention.kernels.kernel import Asked, Kernel
 
 
 class Taylor(Kernel, name="taylor"):
     projects = "never"
 
     class Config(Kernel.Config):
-        def check(self, performer: Any) -> None:
+        def check(self, performer: Asked) -> None:
             if performer.features not in ("auto", None):
                 raise ValueError("kernel=taylor has as many features as the head width makes: leave features out")
 
     config: Config
 
-    def __init__(self, config: Any, head_dim: int, features: int, causal: bool) -> None:
+    def __init__(self, config: Kernel.Config, head_dim: int, features: int, causal: bool) -> None:
         super().__init__(config, head_dim, features, causal)
         self.width = 1 + head_dim + head_dim * (head_dim + 1) // 2
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.kernels.base import Kernel
+from vixformer.attention.kernels.kernel import Kernel
 
 
 class Trig(Kernel, name="trig"):

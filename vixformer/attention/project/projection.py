@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from vixformer.attention.base import Core, Mechanism, Mixer, Shape
-from vixformer.attention.checks import check_tokens
+from vixformer.attention.inputs import check_tokens
 from vixformer.nn.dropout import Dropout
 from vixformer.ops import Grid, Rotation, check_rotation, rotate
 from vixformer.registry import Configured, Settings
@@ -106,7 +106,7 @@ class Mixing(nn.Module):
             raise ValueError(f"{self.mixer.name} mixes all tokens alike and takes no mask: leave it out, or use a mechanism with q and k")
         return self.mixer(x, grid) if self.mixer.uses_grid else self.mixer(x)
 
-    def attention_map(self, x: Tensor, **_: Any) -> Tensor:
+    def attention_map(self, x: Tensor, **_: object) -> Tensor:
         raise ValueError(f"{self.mixer.name} has no attention map: it has neither q nor k")
 
 
@@ -130,7 +130,7 @@ def mechanism_of(module: Attention | Mixing) -> Mechanism:
     return module.core if isinstance(module, Attention) else module.mixer
 
 
-def full_precision(x: Tensor) -> AbstractContextManager[Any]:
+def full_precision(x: Tensor) -> AbstractContextManager[object]:
     """Cores choose their own precision: q, k and v arrive in that of autocast, but sums that a core makes float32 must stay so."""
     kind = x.device.type
     on = kind != "meta" and torch.is_autocast_enabled(kind)  # torch 2.5 cannot compile is_autocast_available

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from vixformer.config import Recipe
 from vixformer.experiments.search.space import Space
+from vixformer.jsonfile import Values
 from vixformer.registry import unknown
 
 METRICS: dict[str, tuple[str, Literal["maximize", "minimize"]]] = {
@@ -63,15 +64,14 @@ class Plan:
     @property
     def depth(self) -> int:
         """Layers to choose attention for."""
-        model: Any = self.recipe.model
-        return sum(depths) if (depths := getattr(model, "depths", None)) else getattr(model, "depth", 0)
+        return sum(self.recipe.model.stage_depths)
 
     @property
     def wanted(self) -> int:
         size = self.space.size(self.depth)
         return int(min(self.trials or size, size)) if self.sampler == "grid" else int(self.trials or 0)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Values:
         """What makes a study this one."""
         recipe = self.recipe.to_dict()
         recipe["data"].pop("root")

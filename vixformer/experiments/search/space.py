@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vixformer.config import Recipe, recipe_from_dict
-from vixformer.jsonfile import parse_json, read_json
+from vixformer.jsonfile import Given, parse_json, read_json
 from vixformer.registry import unknown
 
 Value = str | int | float | bool | None
@@ -176,7 +176,7 @@ def _from_file(path: Path) -> Space:
     return space_from_dict(values)
 
 
-def space_from_dict(values: Mapping[str, Any]) -> Space:
+def space_from_dict(values: Given) -> Space:
     """`[a, b]` are choices, `{"range": [low, high]}` and `{"log": [low, high]}` ranges, an object of objects bundles, anything else stays
     as it is; under `layers` stand the attentions that every layer chooses from."""
     varied: dict[str, Choice | Range] = {}

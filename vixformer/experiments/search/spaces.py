@@ -4,9 +4,9 @@ Transformer Models with Performer and Regular Attention", one mechanism a layer,
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from vixformer.experiments.search.space import add_space, space_from_dict
+from vixformer.jsonfile import Values
 from vixformer.recipes.cifar_kernels import kernel
 from vixformer.recipes.hybrid import LAYOUTS
 
@@ -23,7 +23,7 @@ ELU = {
 RELU = kernel("relu", 0, ", bias=true").replace("features=0", "features={features}")
 EXP = kernel("exp", 0, ", clamp=10").replace("features=0", "features={features}")
 
-CIFAR_KERNELS: dict[str, dict[str, Any]] = {
+CIFAR_KERNELS: dict[str, Values] = {
     "vit": {
         "train.lr": [1e-3, 5e-4], "optimizer": ADAM | SGD, "model.drop_rate": [0.1, 0.3], "model.depth": [6, 8], "model.num_heads": [4, 8],
         "model.patch_size": [4, 8], "model.embed_dim": [128, 256], "model.mlp_dim": [512, 1024],

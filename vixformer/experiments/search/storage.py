@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from vixformer.jsonfile import Values
+
 Result = TypeVar("Result")
 
 HEARTBEAT = 30
@@ -43,7 +45,7 @@ def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> An
     if not re.match(r"(sqlite|postgresql)(\+\w+)?://", address):
         raise ValueError(f"--storage must be postgresql://USER@HOST/NAME, sqlite:///FILE or journal:FILE, not {address}")
     address = re.sub(r"^postgresql://", "postgresql+psycopg://", address)
-    options: dict[str, Any] = {"connect_args": {"timeout": 100}} if address.startswith("sqlite") else {"pool_pre_ping": True}
+    options: Values = {"connect_args": {"timeout": 100}} if address.startswith("sqlite") else {"pool_pre_ping": True}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         again = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES)

@@ -8,16 +8,17 @@ import socket
 import statistics
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from vixformer.config import Recipe
 from vixformer.experiments.search.plan import METRICS, Plan, fingerprint
 from vixformer.experiments.search.space import Choice, Range
 from vixformer.experiments.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently, undamaged
+from vixformer.jsonfile import Values
 from vixformer.notes import want_of_memory
 from vixformer.results.runs import SUMMARY, folder_of, read_run
 from vixformer.training.lock import InUseError
@@ -26,6 +27,14 @@ from vixformer.training.loop import with_parent
 from vixformer.training.observer import Observer, Stopped
 from vixformer.training.parts import Reader
 from vixformer.writing import CannotWriteError
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+    from optuna.distributions import BaseDistribution
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
+    from optuna.trial import FrozenTrial, TrialState
 
 OPENING = 60.0
 """Seconds after which whoever began a study and did not finish that is taken for dead."""
@@ -50,7 +59,7 @@ class Standing:
 class Found:
     number: int
     values: tuple[float, ...]
-    params: dict[str, Any]
+    params: Values
     attention: str
     folders: tuple[str, ...]
 
@@ -59,7 +68,7 @@ class Spectator:
     """What a caller may want to see while it runs. Does nothing."""
 
     def trial_begins(self, number: int, recipe: Recipe, standing: Standing) -> None: ...
-    def epoch_done(self, number: int, record: dict[str, Any]) -> None: ...
+    def epoch_done(self, number: int, record: Values) -> None: ...
     def trial_done(self, number: int, state: str, reason: str | None, standing: Standing) -> None: ...
     def waiting(self, standing: Standing) -> None: ...
 
@@ -77,7 +86,7 @@ def search(
         close_storage(store)
 
 
-def opened(plan: Plan, store: Any) -> Any:
+def opened(plan: Plan, store: BaseStorage) -> Study:
     """The study, all of it read once, so that damage is found here and not on the way."""
     with undamaged(f'the storage of the study "{plan.name}"'):
         study = patiently(lambda: _joined(plan, store))
@@ -85,7 +94,7 @@ def opened(plan: Plan, store: Any) -> Any:
     return study
 
 
-def _work(plan: Plan, study: Any, store: Any, out: Path, watch: Spectator) -> None:
+def _work(plan: Plan, study: Study, store: BaseStorage, out: Path, watch: Spectator) -> None:
     read = Reader()
     digest = read.digest(plan.recipe.data)
     while True:
@@ -116,7 +125,7 @@ def _work(plan: Plan, study: Any, store: Any, out: Path, watch: Spectator) -> No
         watch.trial_done(trial.number, state.name.lower(), reason, patiently(lambda: _standing(study, plan)))
 
 
-def found(study: Any, plan: Plan) -> list[Found]:
+def found(study: Study, plan: Plan) -> list[Found]:
     """The best trial, or the front."""
     complete = [t for t in study.get_trials(deepcopy=False) if t.state == _states().COMPLETE]
     if not complete:
@@ -138,12 +147,12 @@ def _taken_over() -> type[Exception]:
 
 
 def _tried(
-    plan: Plan, study: Any, trial: Any, out: Path, digest: str, read: Reader, watch: Spectator
-) -> tuple[Any, list[float] | None, str | None]:
+    plan: Plan, study: Study, trial: Trial, out: Path, digest: str, read: Reader, watch: Spectator
+) -> tuple[TrialState, list[float] | None, str | None]:
     """Its state, values and, where it has none, the reason."""
     states = _states()
 
-    def pruned(reason: str) -> tuple[Any, None, str]:
+    def pruned(reason: str) -> tuple[TrialState, None, str]:
         patiently(lambda: trial.set_user_attr("reason", reason))
         return states.PRUNED, None, reason
 
@@ -191,11 +200,11 @@ def _tried(
 class _Reporting(Observer):
     """Tells the study about every epoch of the first fold, and stops a run that the pruner gives up."""
 
-    def __init__(self, plan: Plan, trial: Any, watch: Spectator, first: bool) -> None:
+    def __init__(self, plan: Plan, trial: Trial, watch: Spectator, first: bool) -> None:
         self.plan, self.trial, self.watch = plan, trial, watch
         self.reports = first and plan.minimize is None
 
-    def epoch_done(self, record: dict[str, Any]) -> None:
+    def epoch_done(self, record: Values) -> None:
         self.watch.epoch_done(self.trial.number, record)
         value = record.get(METRICS[self.plan.metric][0])
         if self.reports and value is not None:
@@ -204,7 +213,7 @@ class _Reporting(Observer):
                 raise Stopped
 
 
-def _twin(study: Any, trial: Any, folders: list[Path]) -> int | None:
+def _twin(study: Study, trial: Trial, folders: list[Path]) -> int | None:
     """An earlier trial that is at work on the same runs."""
     for t in study.get_trials(deepcopy=False, states=(_states().RUNNING,)):
         if t.number < trial.number and t.user_attrs.get("folders") == [str(folder) for folder in folders]:
@@ -215,12 +224,12 @@ def _twin(study: Any, trial: Any, folders: list[Path]) -> int | None:
 # --- the study
 
 
-def _joined(plan: Plan, store: Any) -> Any:
+def _joined(plan: Plan, store: BaseStorage) -> Study:
     import optuna
 
     facts = plan.facts()
-    given: dict[str, Any] = dict(study_name=plan.name, storage=store, pruner=_pruner(plan))
-    directions: list[Any] = [METRICS[metric][1] for metric in plan.metrics]
+    given: Values = dict(study_name=plan.name, storage=store, pruner=_pruner(plan))
+    directions: list[Literal["maximize", "minimize"]] = [METRICS[metric][1] for metric in plan.metrics]
     first = list(_first_ones(plan))  # before there is a study: what is wrong with them shall not leave one behind
     try:
         with _quietly():
@@ -248,7 +257,7 @@ def _joined(plan: Plan, store: Any) -> Any:
     return study
 
 
-def _first_ones(plan: Plan) -> Iterator[dict[str, Any]]:
+def _first_ones(plan: Plan) -> Iterator[Values]:
     """A grid whole; for a mechanism a layer, where the documents say to look: efficient layers first, exact ones last."""
     if plan.sampler == "grid":
         for number, params in enumerate(plan.space.grid(plan.depth)):
@@ -260,13 +269,13 @@ def _first_ones(plan: Plan) -> Iterator[dict[str, Any]]:
             yield {f"layer{i}": attention if i < plan.depth // 2 else "softmax" for i in range(plan.depth)}
 
 
-def _tidied(study: Any, plan: Plan) -> Standing:
+def _tidied(study: Study, plan: Plan) -> Standing:
     """Trials whose worker died go back to the queue."""
     import optuna
 
     with _quietly():
         optuna.storages.fail_stale_trials(study)
-    store = study._storage
+    store: Any = study._storage
     if has_heartbeat(store):  # and those whose worker died before its first sign of life
         now, grace = datetime.now(), max(60, 4 * (store.get_heartbeat_interval() or 0))
         for t in study.get_trials(deepcopy=False, states=(_states().RUNNING,)):
@@ -276,8 +285,8 @@ def _tidied(study: Any, plan: Plan) -> Standing:
     return _standing(study, plan)
 
 
-def _given_back(study: Any, trial: Any) -> None:
-    """An interrupted trial, to whoever comes next; its run goes on from its checkpoint."""
+def _given_back(study: Study, trial: Trial | FrozenTrial) -> None:
+    """An interrupted trial, to whoever comes next; its run resumes from its checkpoint."""
     import optuna
 
     study.tell(trial.number, state=_states().FAIL)
@@ -285,7 +294,7 @@ def _given_back(study: Any, trial: Any) -> None:
         optuna.storages.RetryHeartbeatStaleTrialCallback()(study, study.get_trials(deepcopy=True)[trial.number])
 
 
-def _standing(study: Any, plan: Plan) -> Standing:
+def _standing(study: Study, plan: Plan) -> Standing:
     states = _states()
     trials = study.get_trials(deepcopy=False)
     counts = {state: sum(t.state == state for t in trials) for state in (states.COMPLETE, states.PRUNED, states.RUNNING)}
@@ -296,11 +305,11 @@ def _standing(study: Any, plan: Plan) -> Standing:
     )  # fmt: skip
 
 
-def _waiting(study: Any) -> bool:
+def _waiting(study: Study) -> bool:
     return bool(study.get_trials(deepcopy=False, states=(_states().WAITING,)))
 
 
-def _surplus(study: Any, plan: Plan, trial: Any) -> bool:
+def _surplus(study: Study, plan: Plan, trial: Trial) -> bool:
     """Two workers may both have seen room for one more; the later one gives way. A grid has no trials but its own."""
     states = _states()
     alive = (states.COMPLETE, states.PRUNED, states.RUNNING, states.WAITING)
@@ -311,27 +320,28 @@ def _surplus(study: Any, plan: Plan, trial: Any) -> bool:
     return sum(t.state in alive and t.number < trial.number for t in trials) >= plan.wanted
 
 
-def _asked(study: Any, plan: Plan) -> Any:
+def _asked(study: Study, plan: Plan) -> Trial:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Heartbeat of storage is supposed")  # `Beating` sends them
         return study.ask(_distributions(plan))
 
 
-def _distributions(plan: Plan) -> dict[str, Any]:
+def _distributions(plan: Plan) -> Values:
     import optuna
 
     kinds = optuna.distributions
 
-    def one(domain: Choice | Range) -> Any:
+    def one(domain: Choice | Range) -> BaseDistribution:
         if isinstance(domain, Choice):
             return kinds.CategoricalDistribution(domain.values)
-        kind: Any = kinds.IntDistribution if domain.whole else kinds.FloatDistribution
-        return kind(domain.low, domain.high, log=domain.log)
+        if domain.whole:
+            return kinds.IntDistribution(int(domain.low), int(domain.high), log=domain.log)
+        return kinds.FloatDistribution(domain.low, domain.high, log=domain.log)
 
     return {name: one(domain) for name, domain in plan.space.variables(plan.depth).items()}
 
 
-def _sampler(plan: Plan, alone: bool) -> Any:
+def _sampler(plan: Plan, alone: bool) -> BaseSampler:
     """Who begins a study draws from its seed. Who joins it draws from another: the same one would have them all try the same."""
     import optuna
 
@@ -342,7 +352,7 @@ def _sampler(plan: Plan, alone: bool) -> Any:
     return optuna.samplers.RandomSampler(seed=seed)
 
 
-def _pruner(plan: Plan) -> Any:
+def _pruner(plan: Plan) -> BasePruner:
     import optuna
 
     epochs = plan.recipe.train.epochs
@@ -351,7 +361,7 @@ def _pruner(plan: Plan) -> Any:
     return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=epochs) if plan.pruner == "hyperband" else optuna.pruners.NopPruner()
 
 
-def _states() -> Any:
+def _states() -> type[TrialState]:
     from optuna.trial import TrialState
 
     return TrialState
@@ -367,5 +377,5 @@ def _quietly() -> Iterator[None]:
         yield
 
 
-def described(params: Mapping[str, Any]) -> str:
+def described(params: Values) -> str:
     return ", ".join(f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in params.items())

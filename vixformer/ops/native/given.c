@@ -6,7 +6,7 @@
  */
 #include "small.h"
 
-static const float LEAST = 1e8f * FLT_MIN; /* normaliser: see ops.linear._divide */
+static const float LEAST = 1e8f * FLT_MIN; /* normaliser: see ops.feature_attention._divide */
 
 /* the normaliser, kept away from zero; `floor` below zero stands for none */
 static inline float kept_off(float total, float floor) {

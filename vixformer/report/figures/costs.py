@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 from PIL import ImageFont
 
-from vixformer.report.figures.base import Figure, brief, figure, inline, sized
+from vixformer.report.figures.figure import Figure, brief, figure, inline, sized
 from vixformer.results.groups import Group
 from vixformer.results.timings import timed_together
 

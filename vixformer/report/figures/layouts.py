@@ -10,7 +10,7 @@ from typing import Any
 
 import altair as alt
 
-from vixformer.report.figures.base import Figure, figure_of_alike, inline, sized
+from vixformer.report.figures.figure import Figure, figure_of_alike, inline, sized
 from vixformer.results.groups import LAYOUTS, Group
 
 KERNELS = ("relu", "softmax")

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import altair as alt
 
-from vixformer.report.figures.base import OTHERS, Figure, colored, colors, figure, inline, longest, sized
+from vixformer.report.figures.figure import OTHERS, Figure, colored, colors, figure, inline, longest, sized
 from vixformer.results.groups import Group
 from vixformer.results.runs import Run
 from vixformer.results.schema import AVERAGES, MOST

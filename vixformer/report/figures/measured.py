@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from vixformer.measure.machine import in_words
-from vixformer.report.figures.base import Figure, inline, longest, sized
+from vixformer.report.figures.figure import Figure, inline, longest, sized
 from vixformer.results.charts import time_against_tokens
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from PIL import ImageFont
 
-from vixformer.report.figures.base import MOST_COLORS, Figure
+from vixformer.report.figures.figure import MOST_COLORS, Figure
 from vixformer.writing import write_bytes
 
 COLUMN, PAGE = 3.35, 6.9

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vixformer import ops
-from vixformer.attention.kernels.base import RawKernel
+from vixformer.attention.kernels.kernel import RawKernel
 
 
 class MLPKernel(RawKernel, name="mlp"):

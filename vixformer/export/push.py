@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from vixformer import hub as reach
-from vixformer.backbones.base import CONFIG_FILE, WEIGHTS_FILE
+from vixformer.backbones.backbone import CONFIG_FILE, WEIGHTS_FILE
 from vixformer.data.preprocess import PREPROCESSING_FILE
 from vixformer.export.card import card, public
 from vixformer.results.predictor import model_folder

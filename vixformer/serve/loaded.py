@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from PIL import Image, ImageOps
 
-from vixformer.backbones.base import BEST, CONFIG_FILE, WEIGHTS_FILE
+from vixformer.backbones.backbone import BEST, CONFIG_FILE, WEIGHTS_FILE
 from vixformer.data.preprocess import PREPROCESSING_FILE, Preprocessing
 from vixformer.report.maps import looks, overlay
 from vixformer.results.groups import find_runs

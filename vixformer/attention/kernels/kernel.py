@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 import torch
 from pydantic import NonNegativeFloat
@@ -12,6 +12,16 @@ from torch import Tensor, nn
 
 from vixformer import ops
 from vixformer.registry import Configured, Settings
+
+
+class Asked(Protocol):
+    """Options of the mechanism around a kernel."""
+
+    @property
+    def causal(self) -> bool: ...
+
+    @property
+    def features(self) -> int | str | None: ...
 
 
 class Kernel(nn.Module, Configured, family="kernel"):
@@ -35,12 +45,12 @@ class Kernel(nn.Module, Configured, family="kernel"):
     class Config(Settings):
         owner: ClassVar[type[Kernel]]
 
-        def check(self, performer: Any) -> None:
+        def check(self, performer: Asked) -> None:
             """Refuse options of the mechanism that this kernel cannot honour."""
 
     config: Config
 
-    def __init__(self, config: Any, head_dim: int, features: int, causal: bool) -> None:
+    def __init__(self, config: Config, head_dim: int, features: int, causal: bool) -> None:
         super().__init__()
         self.config, self.head_dim, self.features, self.causal = config, head_dim, features, causal
         self.width = features
@@ -64,7 +74,7 @@ class PositiveKernel(Kernel):
     class Config(Kernel.Config):
         eps: NonNegativeFloat = 1e-3
 
-        def refuse_eps(self, performer: Any) -> None:
+        def refuse_eps(self, performer: Asked) -> None:
             """For kernels that measure eps against the largest feature of an image, which under a causal mask may be a future one."""
             default = next(field.default for field in fields(self) if field.name == "eps")
             if performer.causal and self.eps not in (0, default):
@@ -95,7 +105,7 @@ class RawKernel(PositiveKernel):
 
     config: Config
 
-    def __init__(self, config: Any, head_dim: int, features: int, causal: bool) -> None:
+    def __init__(self, config: Config, head_dim: int, features: int, causal: bool) -> None:
         super().__init__(config, head_dim, features, causal)
         if config.raw:
             self.floor = torch.finfo(torch.float32).tiny

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 
-from vixformer.data.base import DataSet, Images, Part
+from vixformer.data.dataset import DataSet, Images, Part
 from vixformer.data.picture import plain
 
 
@@ -24,7 +25,7 @@ class Hub(DataSet, name="hub"):
 
     def read(self, part: Part) -> Images:
         try:
-            import datasets  # pyright: ignore[reportMissingImports]
+            datasets = importlib.import_module("datasets")
         except ImportError:
             raise ValueError("data sets of the hub need the package datasets: pip install datasets") from None
         if not self.repository:

@@ -44,7 +44,8 @@ class Images:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Channels, height, width."""
-        return tuple(self.pixels.shape[1:])  # pyright: ignore[reportReturnType]
+        _, channels, height, width = self.pixels.shape
+        return channels, height, width
 
 
 TEST_SPLIT = 0.2

@@ -15,8 +15,8 @@ from typing import Any
 from vixformer.measure.machine import in_words
 from vixformer.report.conclusions import conclusions
 from vixformer.report.figures import Figure
-from vixformer.report.figures.base import a_protocol
 from vixformer.report.figures.costs import PLACE
+from vixformer.report.figures.figure import a_protocol
 from vixformer.report.figures.learning import MOST_MATRICES
 from vixformer.report.figures.style import config, engine
 from vixformer.report.pictures import Picture

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,7 +10,7 @@ from torch import Tensor
 from vixformer.ops import native
 from vixformer.ops.checks import check_heads
 from vixformer.ops.choice import kernel_takes
-from vixformer.ops.operation import Operation
+from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 
 NO_FLOOR = -1.0
 
@@ -57,32 +55,34 @@ class FeatureAttention(Operation, name="feature_attention"):
         return v.new_empty(b, n, h, d).transpose(1, 2), v.new_empty(b, h, m, d + 1)
 
     @staticmethod
-    def kept(inputs: tuple[Any, ...], made: tuple[Tensor, ...]) -> tuple[Any, ...]:
+    def kept(inputs: Arguments, made: tuple[Tensor, ...]) -> Arguments:
         return *inputs[:3], *made, *inputs[3:]
 
     @staticmethod
-    def backward(phi_q: Tensor, phi_k: Tensor, v: Tensor, out: Tensor, sums: Tensor, eps: float, floor: float, grad: Tensor) -> Any:
+    def backward(
+        phi_q: Tensor, phi_k: Tensor, v: Tensor, out: Tensor, sums: Tensor, eps: float, floor: float, grad: Tensor
+    ) -> tuple[Tensor, ...]:
         made = FeatureAttention.fake_backward(phi_q, phi_k, v)
         sizes = phi_k.shape[2], phi_k.shape[3]
         native.run("feature_attention_backward", (phi_q, phi_k, v, out, grad), made, out.shape, *sizes, sums.data_ptr(), eps, floor)
         return made
 
     @staticmethod
-    def fake_backward(phi_q: Tensor, phi_k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    def fake_backward(phi_q: Tensor, phi_k: Tensor, v: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
         # features are made from contiguous rows, and so are their gradients taken
         return phi_q.new_empty(phi_q.shape), phi_k.new_empty(phi_k.shape), native.like(v)
 
     @staticmethod
-    def gradients(made: tuple[Tensor, ...], kept: tuple[Any, ...], _: Any) -> tuple[Tensor | None, ...]:
+    def gradients(made: tuple[Tensor, ...], kept: Arguments, _: object) -> Gradients:
         return *made, None, None
 
     @staticmethod
-    def flops(phi_q: Any, phi_k: Any, v: Any, *_: Any) -> int:
+    def flops(phi_q: Sizes, phi_k: Sizes, v: Sizes, *_: object) -> int:
         (b, h, n, m), keys, d = phi_q, phi_k[2], v[3]
         return 2 * b * h * m * (keys * d + n * (d + 1))
 
     @staticmethod
-    def backward_flops(phi_q: Any, phi_k: Any, v: Any, *_: Any) -> int:
+    def backward_flops(phi_q: Sizes, phi_k: Sizes, v: Sizes, *_: object) -> int:
         return 2 * FeatureAttention.flops(phi_q, phi_k, v)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
@@ -20,7 +20,7 @@ from vixformer import hub
 from vixformer.attention.base import Core
 from vixformer.attention.layout import MOST_LAYERS, parse, print_layers
 from vixformer.attention.project.projection import Attention, Mixing, mechanism_of
-from vixformer.jsonfile import read_json
+from vixformer.jsonfile import Values, read_json
 from vixformer.nn.pooling import Pooling
 from vixformer.ops import Grid
 from vixformer.registry import Configured, Named, Settings, checked, is_foreign, stated
@@ -45,6 +45,8 @@ IMPORTS = "imports"
 @dataclass(frozen=True, kw_only=True)
 class BackboneConfig(Settings):
     owner: ClassVar[type[Backbone]]
+    dropout: ClassVar[tuple[str, ...]] = ()
+    """Its fields that change training and no weight."""
 
     attention: str = "softmax"
     """Attention of all layers, as a layout expression."""
@@ -56,14 +58,19 @@ class BackboneConfig(Settings):
     """Number of classes. Left out: that of the data set, or 10."""
 
     def __post_init__(self) -> None:
-        depths = getattr(self, "depths", None) or (getattr(self, "depth", 1),)
-        if sum(depths) > MOST_LAYERS:
-            raise ValueError(f"a model has at most {MOST_LAYERS} layers, not {sum(depths)}: give a smaller depth")
+        layers = sum(self.stage_depths)
+        if layers > MOST_LAYERS:
+            raise ValueError(f"a model has at most {MOST_LAYERS} layers, not {layers}: give a smaller depth")
         height, width = (self.img_size,) * 2 if isinstance(self.img_size, int) else self.img_size or (1, 1)
         if height * width > MOST_PIXELS:
             raise ValueError(
                 f"img_size = {height} x {width} is more than the {MOST_PIXELS:,} pixels that an image may have: make it smaller"
             )
+
+    @property
+    def stage_depths(self) -> tuple[int, ...]:
+        """Layers with attention in every stage; none of a model without attention."""
+        return ()
 
     def filled(self, img_size: ImageSize = 32, in_chans: int = 3, num_classes: int = 10) -> Self:
         """What was left out, put in."""
@@ -77,8 +84,9 @@ class Backbone(nn.Module, Configured, family="model"):
 
     Config = BackboneConfig
     config: BackboneConfig
-    variants: ClassVar[dict[str, dict[str, Any]]] = {}
+    variants: ClassVar[dict[str, Values]] = {}
     """Published sizes: a name and the options that differ from the defaults."""
+    stages: Iterable[nn.Module]
     norm: nn.Module
     pool: Pooling
     head: nn.Module
@@ -86,9 +94,7 @@ class Backbone(nn.Module, Configured, family="model"):
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__()
         self.config = config = config.filled()
-        assert config.img_size is not None
-        assert config.in_chans is not None
-        assert config.num_classes is not None
+        assert config.img_size is not None and config.in_chans is not None and config.num_classes is not None  # filled in
         self.img_size = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size
         self.in_chans, self.num_classes = config.in_chans, config.num_classes
         if type(config).attention != NO_ATTENTION:
@@ -100,9 +106,10 @@ class Backbone(nn.Module, Configured, family="model"):
 
     def forward_features(self, x: Tensor) -> Tensor:
         """Tokens (B, P + N, D) after the last block, normalised."""
-        for x, _ in self.run(x):  # noqa: B007, B020
-            pass
-        return self.norm(x)
+        last = x
+        for tokens, _ in self.run(x):
+            last = tokens
+        return self.norm(last)
 
     def forward_maps(self, x: Tensor) -> list[Tensor]:
         """The image as seen after each block, (B, D, height, width); for detection and segmentation."""
@@ -139,12 +146,22 @@ class Backbone(nn.Module, Configured, family="model"):
         """The attention of every block, in order."""
         return [module for module in self.modules() if isinstance(module, Attention | Mixing)]
 
-    @torch.no_grad()
-    def attention_inputs(self, x: Tensor) -> list[tuple[Attention | Mixing, Tensor, dict[str, Any]]]:
-        """For images, what the attention of every block gets: the module, its tokens and its options."""
-        seen: list[tuple[Attention | Mixing, Tensor, dict[str, Any]]] = []
+    @property
+    def heads(self) -> list[int]:
+        """The numbers of heads that its layers have, each once."""
+        return list(dict.fromkeys(mechanism_of(module).shape.num_heads for module in self.attentions()))
 
-        def note(module: Any, args: tuple[Tensor, ...], options: dict[str, Any], _: Tensor) -> None:
+    def block_weights(self) -> set[str]:
+        """Names of the weights inside its stages."""
+        inside = {id(tensor) for stage in self.stages for tensor in (*stage.parameters(), *stage.buffers())}
+        return {name for name, tensor in self.state_dict(keep_vars=True).items() if id(tensor) in inside}
+
+    @torch.no_grad()
+    def attention_inputs(self, x: Tensor) -> list[tuple[Attention | Mixing, Tensor, Values]]:
+        """For images, what the attention of every block gets: the module, its tokens and its options."""
+        seen: list[tuple[Attention | Mixing, Tensor, Values]] = []
+
+        def note(module: Attention | Mixing, args: tuple[Tensor, ...], options: Values, _: Tensor) -> None:
             seen.append((module, args[0], options))
 
         hooks = [module.register_forward_hook(note, with_kwargs=True) for module in self.attentions()]
@@ -219,7 +236,7 @@ def from_pretrained(folder: str | Path) -> Backbone:
     return model.eval()
 
 
-def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
+def read_config(folder: Path) -> tuple[str, Values]:
     """The backbone's name and its options."""
     path = folder / CONFIG_FILE
     values = read_json(path)
@@ -240,7 +257,7 @@ def build(config: BackboneConfig, share: float = 1.0) -> Backbone:
         return config.owner(config)
 
 
-def _what_to_import(modules: Any) -> str:
+def _what_to_import(modules: object) -> str:
     absent = [str(name) for name in modules if name == "__main__" or name not in sys.modules] if isinstance(modules, list) else []
     if "__main__" in absent:
         return "; it was defined in the script or notebook that saved the model: define it here first"

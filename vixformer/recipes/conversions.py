@@ -14,8 +14,8 @@ from dataclasses import replace
 from functools import partial
 
 from vixformer.config import FINE_TUNING, Recipe
+from vixformer.recipes.catalog import add
 from vixformer.recipes.hybrid import small
-from vixformer.recipes.registry import add
 
 ATTENTIONS = {
     "performer-softmax-64": "performer(features=64, scaling=sqrt)",

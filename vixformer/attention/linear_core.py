@@ -31,6 +31,7 @@ class LinearCore(Core):
         super().__init__(config, shape)
         self.causal = config.causal
         self.conv = None if config.conv is None else self.make_conv(config.conv)
+        self.uses_grid = self.conv is not None
 
     def make_conv(self, side: int) -> Local:
         return Local(self.shape.num_heads * self.shape.values, side)
@@ -42,10 +43,6 @@ class LinearCore(Core):
     @property
     def square(self) -> bool:
         return self.config.square
-
-    @property
-    def uses_grid(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.conv is not None
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
         """Features (B, H, N, M), float32 or wider, of queries or keys (B, H, N, K). `mask` says which tokens count in statistics."""

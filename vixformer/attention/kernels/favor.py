@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import NonNegativeFloat
 from torch import Tensor
 
 from vixformer import ops
-from vixformer.attention.kernels.base import PositiveKernel
+from vixformer.attention.kernels.kernel import Asked, PositiveKernel
 
 
 class SoftmaxKernel(PositiveKernel, name="softmax"):
@@ -24,7 +23,7 @@ class SoftmaxKernel(PositiveKernel, name="softmax"):
     class Config(PositiveKernel.Config):
         eps: NonNegativeFloat = 1e-4
 
-        def check(self, performer: Any) -> None:
+        def check(self, performer: Asked) -> None:
             self.refuse_eps(performer)
 
     config: Config

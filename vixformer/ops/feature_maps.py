@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
+from typing_extensions import Self
 
 from vixformer.ops.choice import room, unwatched
 from vixformer.ops.precision import widest
@@ -52,8 +53,8 @@ class _Projected:
     def tensors(self) -> tuple[Tensor, ...]:
         return () if self.directions is None else (self.directions,)
 
-    def made_of(self, *tensors: Tensor) -> FeatureMap:
-        return replace(self, directions=tensors[0]) if tensors else self  # pyright: ignore[reportReturnType]
+    def made_of(self, *tensors: Tensor) -> Self:
+        return replace(self, directions=tensors[0]) if tensors else self
 
     def check(self, width: int) -> None:
         if self.directions is not None and (self.directions.dim() != 2 or self.directions.shape[1] != width):
