@@ -66,6 +66,7 @@ def test_options_of_a_section_keep_their_words(line: str, changes: dict[str, lis
     [
         ("", "which one?"),
         ("x --count 1", "--count must be a whole number of at least 2, not 1"),
+        (f"x --count {10**400}", f"--count must be a whole number of at least 2, not {10**400}"),
         ("x --count 3.5", "--count must be a whole number of at least 2, not 3.5"),
         ("x --count", "--count needs a value: a whole number of at least 2"),
         ("x --count --quiet", "--count needs a value: a whole number of at least 2"),

@@ -13,7 +13,6 @@ import difflib
 import functools
 import inspect
 import itertools
-import math
 import re
 import textwrap
 import types
@@ -89,12 +88,16 @@ class Option:
 
     @property
     def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
+        return flag_of(self.name)
 
     @property
     def value(self) -> str:
         """What follows the flag, in the synopsis."""
         return "" if self.hint is bool else _short(self.hint, self.name)
+
+
+def flag_of(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def options_of(config: Any, section: str = "", group: str = "") -> list[Option]:
@@ -115,8 +118,9 @@ def find_options(found: Sections) -> dict[str, Option]:
     """By flag, of sections; the first alternative that has a flag counts."""
     by_flag: dict[str, Option] = {}
     for section, configs in found.items():
-        for option in (option for config in configs for option in options_of(config, section, section)):
-            by_flag.setdefault(option.flag, option)
+        for config in configs:
+            for option in options_of(config, section, section):
+                by_flag.setdefault(option.flag, option)
     return by_flag
 
 
@@ -213,7 +217,7 @@ def value_of(option: Option, raw: Sequence[str]) -> Any:
                 raise ValueError(f"{named} {first.get('ctx', {})['error']}") from None
             continue
         numbers = [number for number in (value if isinstance(value, tuple) else (value,)) if isinstance(number, int | float)]
-        if all(math.isfinite(number) and abs(number) <= LARGEST for number in numbers):
+        if all(abs(number) <= LARGEST for number in numbers):  # not of nan
             return value
     choices, given = names_of(hint), " ".join(raw)
     near = difflib.get_close_matches(given, choices, n=1, cutoff=0.5)

@@ -13,7 +13,7 @@ from pydantic import NonNegativeInt
 from vixformer.commands.flags import Count, DataName, Expression, Points, RunFolder, changed, finished_run, recipe_sections
 from vixformer.jsonfile import read_json
 from vixformer.measure.latency import Ratio
-from vixformer.options import Changes, Folder, sections, words
+from vixformer.options import Changes, Folder, flag_of, sections, words
 from vixformer.registry import fitted
 from vixformer.results.evidence import MARGIN, judge, sentence
 from vixformer.results.runs import LAST, RECIPE, SUMMARY, read_run
@@ -162,7 +162,7 @@ def read_choice(path: Path, most: int) -> ChosenRecord:
 
 def _check_changes(changes: Changes, of_a_run: bool) -> None:
     for name in changes:
-        flag = f"--{name.replace('_', '-')}"
+        flag = flag_of(name)
         if name.startswith("model."):
             raise ValueError(f"a conversion changes the attention alone: leave out {flag}")
         if name in OURS:

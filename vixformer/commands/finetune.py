@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vixformer.commands.flags import Expression, ModelFolder, Seconds, changed, finished_run, picked, recipe_sections, tested
-from vixformer.options import Changes, Folder, sections, words
+from vixformer.options import Changes, Folder, flag_of, sections, words
 from vixformer.tables import say, say_next
 
 PROBING = 0.1
@@ -39,8 +39,7 @@ def run(options: Options) -> None:
         raise ValueError("which images? give --data FOLDER, a folder with one folder of images per class")
     for name in options.changes:
         if name.startswith("model.") or name in ("train.weights", "train.distill", "data.name", "data.root", "data.resize", "data.gray"):
-            flag = f"--{name.replace('_', '-')}"
-            raise ValueError(f"leave out {flag}: fine-tuning keeps the model and its image size, and --data names the images")
+            raise ValueError(f"leave out {flag_of(name)}: fine-tuning keeps the model and its image size, and --data names the images")
     place = here(options.model)
     model = trained_model(place)
     recipe = changed(finetuned_recipe(place, model, options.data, options.attention), options.changes, "finetune")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from vixformer.notes import note
-from vixformer.options import Changes, Means, find_options, unknown_option, value_of
+from vixformer.options import Changes, Means, find_options, flag_of, unknown_option, value_of
 from vixformer.registry import unknown
 from vixformer.tables import say
 
@@ -108,7 +108,7 @@ def set_options(configs: Mapping[str, Any], changes: Changes, command: str) -> d
     values: dict[str, dict[str, Any]] = {section: {} for section in configs}
     for name, raw in changes.items():
         if name not in known:
-            raise ValueError(unknown_option(f"--{name.replace('_', '-')}", [option.flag for option in known.values()], command))
+            raise ValueError(unknown_option(flag_of(name), [option.flag for option in known.values()], command))
         section, _, field = name.rpartition(".")
         values[section][field] = value_of(known[name], raw)
     return values

@@ -17,7 +17,7 @@ from vixformer.commands.flags import (
     tested,
     with_short_forms,
 )
-from vixformer.options import Changes, Folder, as_typed, sections, words
+from vixformer.options import Changes, Folder, as_typed, flag_of, sections, words
 from vixformer.tables import say, say_next
 
 
@@ -44,7 +44,7 @@ def run(options: Options) -> None:
 
     if (resume := options.resume) is not None:
         if options.recipe is not None or options.data is not None or options.changes:
-            other = options.recipe or f"--{next(iter(options.changes), 'data')}"
+            other = options.recipe or flag_of(next(iter(options.changes), "data"))
             raise ValueError(f"--resume continues a run as it was started, and takes no recipe or options of one: leave out {other}")
         found = read_run(resume)
         if found.summary is not None:

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vixformer.options import flag_of
+
 
 def fraction(labels: Tensor, share: float, seed: int, what: str = "data.fraction") -> Tensor:
     """Indices of a stratified part of the set, in order."""
@@ -45,7 +47,7 @@ def _apart(labels: Tensor, share: float, seed: int, what: str) -> tuple[Tensor, 
 def _advice(labels: Tensor, what: str) -> str:
     counts = torch.bincount(labels)
     least, classes = int(counts[counts > 0].min()), int((counts > 0).sum())
-    flag, off = f"--{what.replace('_', '-')}", 0 if what == "data.val_fraction" else 1
+    flag, off = flag_of(what), 0 if what == "data.val_fraction" else 1
     smallest = -(-100 * classes // len(labels)) / 100
     if least < 2:
         return f"two of every class, and one class has a single one: add images, or give {flag} {off}"

@@ -14,6 +14,7 @@ from vixformer.config import Recipe
 from vixformer.data.folder import Folder
 from vixformer.data.picture import short_side
 from vixformer.measure.cost import bytes_kept, multiply_adds, one_image
+from vixformer.options import flag_of
 from vixformer.room import memory
 
 SIDES = (32, 48, 64, 96, 128, 160, 192, 224)
@@ -134,7 +135,7 @@ def _told(found: Photographs, picked: Mapping[str, int]) -> str:
         "batch_size": "batches of {0}",
         "epochs": "{0} epochs",
     }
-    parts = [f"{what.format(picked[name])} (--{OPTIONS[name].replace('_', '-')})" for name, what in words.items() if name in picked]
+    parts = [f"{what.format(picked[name])} ({flag_of(OPTIONS[name])})" for name, what in words.items() if name in picked]
     if not parts:
         return ""
     return f"Picked for {found.count:,} training images of {found.classes} classes: {', '.join(parts)}. The flags choose others."
