@@ -60,6 +60,8 @@ def test_help_explains_the_options_of_a_recipe_with_its_values(capsys: pytest.Ca
     assert "(default: 0.003)" in run(capsys, "train", "quick/exact", "--help")
     assert "--model.kernel-sizes" not in run(capsys, "train", "quick/exact", "--help")
     assert "--depths" in run(capsys, "show", "levit-128s", "--help")
+    assert "Options of the recipe: train" in run(capsys, "compare", "--seeds", "3", "--help")
+    assert "--embed-dim" in run(capsys, "show", "--embed-dim", "64", "--help")
 
 
 def test_a_mistake_is_said_before_torch_is_there() -> None:
@@ -242,6 +244,7 @@ def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         (["train", "quick/exact", "--train.batch-size", "99999"], "images to train on: give --train.batch-size 8192"),
         (["train", "quick/exact", "--train.device", "cuda:77"], "train.device cuda:77 cannot be used here: choose cpu"),
         (["train", "--resume", "/nowhere", "--train.epochs", "9"], "leave out --train.epochs"),
+        (["train", "--resume", "/nowhere", "--train.batch-size", "9"], "leave out --train.batch-size"),
         (["train", "--resume", "/nowhere"], "/nowhere is no run folder"),
         (["train", "quick/exact", "--out"], "--out needs a value"),
         (["train", "quick/exact", "--out", "/proc/nope"], "/proc/nope"),

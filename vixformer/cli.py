@@ -67,7 +67,8 @@ def _call(word: str, *args: str) -> None:
     kind, rest, name = pick_kind(command.Options, rest, word)
     if wants_help:
         about = summary(word) if name == word else str(kind.__doc__)
-        print(help_of(kind, name, about, next(iter(rest), None), shutil.get_terminal_size((80, 40)).columns), end="")
+        first = rest[0] if rest and not rest[0].startswith("-") else None
+        print(help_of(kind, name, about, first, shutil.get_terminal_size((80, 40)).columns), end="")
         return
     options = parse(kind, rest, name)
     from vixformer.tables import tables_as
