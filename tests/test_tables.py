@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from vixformer.commands import bench, predict
 from vixformer.tables import Shown, for_programs, say, table, tables_as
 
 TITLES = ["model", "attention", "top-1 %", "what it is", "sd"]
@@ -95,6 +97,11 @@ def test_json_and_csv_are_alone_on_standard_output(capsys: pytest.CaptureFixture
     with tables_as(Shown(csv=True, columns=("model", "sd"))):
         table(TITLES, ROWS)
     assert capsys.readouterr().out == "model,sd\nquick/exact,0.10\nquick/relu,\nquick/mix,0.30\n"
+    with tables_as(predict.Options(model="m", images=("a.png",), json=True)):
+        say("a note")
+    assert capsys.readouterr() == ("", "a note\n")
+    with tables_as(bench.Attention(json=Path("bench.json"))):
+        assert not for_programs()
 
 
 def test_several_tables_have_names(capsys: pytest.CaptureFixture[str]) -> None:

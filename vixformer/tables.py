@@ -84,7 +84,7 @@ def tables_as(shown: object) -> Iterator[None]:
 def for_programs() -> bool:
     """Whether standard output is CSV or JSON, which nothing else may be between."""
     shown = _shown.get() or Shown()
-    return shown.csv or (isinstance(shown, Shown) and shown.json)
+    return shown.csv or getattr(shown, "json", False) is True  # --json of some commands is a file
 
 
 def say(text: str) -> None:
