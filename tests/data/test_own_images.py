@@ -162,6 +162,7 @@ def test_without_a_test_folder_some_of_each_class_are_set_apart(root: Path, chan
     image().save(cat / "new.png")
     assert len(set(dict(Folder(root).files("test"))) & set(test)) >= 3  # one more image moves one at most
     assert len(Folder(root, test_split=0.5).files("test")) == 6 + 6
+    assert set(dict(Folder(root, test_split=0.99).files("train")).values()) == {0, 1}  # every class keeps an image to train on
 
 
 def test_a_class_may_be_called_train(root: Path) -> None:

@@ -138,7 +138,7 @@ class Folder(DataSet, name="folder"):
     def _split(self, folder: Path) -> dict[Part, list[Path]]:
         """By a digest of each file's name, so that the split is the same on every machine, and images that are added later move few."""
         found = _images(folder, needed=True)
-        count = round(self.test_split * len(found)) or int(len(found) > 1)
+        count = min(round(self.test_split * len(found)) or 1, len(found) - 1)  # one at least trains
         ranked = sorted(found, key=lambda path: hashlib.sha256(f"{folder.name}/{path.name}".encode()).digest())
         return {"train": sorted(ranked[count:]), "test": sorted(ranked[:count])}
 
