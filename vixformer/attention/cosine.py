@@ -13,7 +13,7 @@ class Cosine(LinearCore, name="cosine"):
     """phi(x) at place i of N is [r cos(pi i / 2N), r sin(pi i / 2N)] with r = ReLU(x): products fall off as cos(pi (i - j) / 2N)."""
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
-        return self.feature_map()(x, keys)  # a token whose q is negative throughout still has a normalizer
+        return self.feature_map()(x, keys)
 
     def feature_map(self) -> ops.FeatureMap:
         return ops.CosineMap()

@@ -34,7 +34,7 @@ def run(options: Options) -> None:
     rows = []
     for one in found:
         s = one.summary
-        state = ("", "", "", "", "") if s is None else _summarised(s)
+        state = ("", "", "", "", "") if s is None else _summarized(s)
         epochs = f"{len(one.history())} of {one.recipe.train.epochs}"
         parent = "" if one.recipe.train.weights is None else Path(one.recipe.train.weights).name
         done = "done" if s else "not finished"
@@ -57,7 +57,7 @@ def _date(folder: Path) -> str:
     return datetime.fromtimestamp(max(file.stat().st_mtime for file in folder.iterdir())).strftime("%Y-%m-%d %H:%M")
 
 
-def _summarised(s: dict[str, Any]) -> tuple[str, ...]:
+def _summarized(s: dict[str, Any]) -> tuple[str, ...]:
     inference = f"{s['inference_ms_mean']:.1f} ± {s['inference_ms_sd']:.1f}" if "inference_ms_mean" in s else ""
     memory = f"{s['peak_train_mb']:.0f}" if "peak_train_mb" in s else ""
     return f"{s['test_top1']:.2f}", count(s["parameters"]), rounded(s["train_seconds"]), inference, memory

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
     from vixformer.config import Recipe
 
 
-def _metrics() -> list[str]:
-    return list(METRICS)
-
-
-Metric = Annotated[str, Means("a column of the summary", "METRIC", _metrics)]
+Metric = Annotated[str, Means("a column of the summary", "METRIC", METRICS.keys)]
 
 
 @dataclass(frozen=True, kw_only=True)

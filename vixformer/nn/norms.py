@@ -1,4 +1,4 @@
-"""Normalisations of tokens, by name."""
+"""Normalizations of tokens, by name."""
 # B images  N tokens  D width
 
 from __future__ import annotations

@@ -229,5 +229,5 @@ def _strides(total: int) -> tuple[int, int, int]:
 
 
 def _window(stride: int) -> int:
-    """So wide that, centred on every so manieth pixel from the first one on, it sees the last ones too."""
+    """So wide that, centered on every n-th pixel (n is the stride) from the first one on, it sees the last ones too."""
     return max(3, 2 * stride - 1)

@@ -122,7 +122,7 @@ class CosineMap(_Whole):
 
     def __call__(self, x: Tensor, keys: bool) -> Tensor:
         angle = quarter_turn(x.shape[-2], x)
-        r = F.relu(x) + self.eps
+        r = F.relu(x) + self.eps  # a token whose q is negative throughout still has a normalizer
         return torch.cat([r * angle.cos(), r * angle.sin()], -1)
 
 
@@ -261,7 +261,7 @@ def orthogonal_rows(rows: int, columns: int, scaling: str, generator: torch.Gene
     blocks = []
     for _ in range(-(-rows // columns)):
         q, r = torch.linalg.qr(torch.randn(columns, columns, generator=generator))
-        blocks.append(q * r.diagonal().sign())  # without the signs QR favours some rotations over others
+        blocks.append(q * r.diagonal().sign())  # without the signs QR favors some rotations over others
     directions = torch.cat(blocks)[:rows]
     if scaling == "sqrt":
         return directions * columns**0.5

@@ -129,7 +129,7 @@ def _rests_on(protocol: str, group: Group, exact: Group | None, groups: Sequence
         f"{group.first['test_images']:,} test images",
         *([f"{duration(seconds)} of training in all"] if seconds else []),
         *machines[:2],
-        *([f"and {len(machines) - 2} more machines"] if machines[2:] else []),
+        *([f"and {counted(len(machines) - 2, 'more machine')}"] if machines[2:] else []),
     ]
     return "; ".join(told)
 
