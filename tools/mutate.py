@@ -53,12 +53,10 @@ class Mutant:
 def mutants(path: Path) -> Iterator[Mutant]:
     """Every place of a file where something small can be wrong. Words that people read, and types, are left as they are."""
     text = path.read_text()
-    starts = [0]
-    for line in text.encode().splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+    lines = text.split("\n")
 
     def place(line: int, column: int) -> int:  # ast counts bytes
-        return len(text.encode()[: starts[line - 1] + column].decode())
+        return sum(len(before) + 1 for before in lines[: line - 1]) + len(lines[line - 1].encode()[:column].decode())
 
     for node in _places(ast.parse(text)):
         for other in _wrong(node):
@@ -126,20 +124,9 @@ def look(tree: Path, sources: Sequence[Path], tests: Sequence[str]) -> Seen:
     data, report, settings = tree / ".coverage", tree / "junit.xml", tree / "coveragerc"
     files = "\n  ".join(str(tree / path.relative_to(ROOT)) for path in sources)
     settings.write_text(f"[run]\ndata_file = {data}\ndynamic_context = test_function\ninclude =\n  {files}\n")
-    command = [
-        sys.executable,
-        "-m",
-        "coverage",
-        "run",
-        f"--rcfile={settings}",
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:xdist",
-        f"--junitxml={report}",
-    ]
-    done = subprocess.run([*command, *tests], cwd=tree, env=_environment(tree), capture_output=True, text=True)
+    measured = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}"]
+    command = [*measured, "-m", "pytest", "-q", "-p", "no:xdist", f"--junitxml={report}", *tests]
+    done = subprocess.run(command, cwd=tree, env=_environment(tree), capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{done.stdout[-2000:]}\nthese tests fail before anything is changed")
     read = CoverageData(str(data))
