@@ -39,7 +39,7 @@ def page(document: Document, about: str, *sections: str) -> str:
         _short(answers(document)),
         _claims(answers(document)),
         CLAIMS,
-        *(part for exhibit in tables for part in _exhibit(document, exhibit)),
+        *(part for exhibit in tables for part in _exhibit(exhibit)),
         *_others(document, tables),
         *sections,
         *_memory(document),
@@ -98,12 +98,12 @@ def _verdict(judged: Judged) -> str:
 # --- tables
 
 
-def _exhibit(document: Document, exhibit: Exhibit) -> list[str]:
+def _exhibit(exhibit: Exhibit) -> list[str]:
     names = exhibit.recipes()
-    return [f"## Table {exhibit.number}: {exhibit.about}", *_tables(document, names, exhibit.columns, exhibit.base)]
+    return [f"## Table {exhibit.number}: {exhibit.about}", *_tables(names, exhibit.columns, exhibit.base)]
 
 
-def _tables(document: Document, names: Sequence[str], printed: Sequence[Printed], base: str | None) -> list[str]:
+def _tables(names: Sequence[str], printed: Sequence[Printed], base: str | None) -> list[str]:
     """The first block of runs, what was timed, and the other blocks folded."""
     shown, *others = blocks(names) or [None]
     runs = {} if shown is None else shown.runs
@@ -169,7 +169,7 @@ def _others(document: Document, tables: Sequence[Exhibit]) -> list[str]:
     parts: list[str] = []
     for data, some in by_data(names).items():
         columns = document.exhibits[0].columns
-        parts += [f"## Rows that no table prints: {data}", *_tables(document, some, [c for c in columns if c.ours in TIMED], None)]
+        parts += [f"## Rows that no table prints: {data}", *_tables(some, [c for c in columns if c.ours in TIMED], None)]
     return parts
 
 

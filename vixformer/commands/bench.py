@@ -101,9 +101,8 @@ def _attention(options: Attention) -> None:
         rows = bench_attention(expressions, sizes)
     _show(rows, sizes, timing, options.json)
     if options.chart is not None:
-        points = [
-            {"attention": r.attention, "tokens": r.tokens, "microseconds a token": 1e3 * r.time.min / r.batch / r.tokens} for r in rows
-        ]  # fmt: skip
+        each = [1e3 * r.time.min / r.batch / r.tokens for r in rows]
+        points = [{"attention": r.attention, "tokens": r.tokens, "microseconds a token": us} for r, us in zip(rows, each, strict=True)]
         write_chart(time_against_tokens(points, _title("One attention layer", sizes)), options.chart)
         say(f"The chart is in {options.chart}.")
 
@@ -144,20 +143,8 @@ def _show(rows: Sequence[Any], sizes: Any, timing: Any, to_json: Path | None) ->
             )
         )  # fmt: skip
     columns = (
-        "model",
-        "attention",
-        "tokens",
-        "batch",
-        "ms",
-        "median",
-        "sd",
-        "x exact",
-        "images/s",
-        "of GEMM",
-        "M multiply-adds",
-        "kept",
-        "peak",
-    )
+        "model", "attention", "tokens", "batch", "ms", "median", "sd", "x exact", "images/s", "of GEMM", "M multiply-adds", "kept", "peak",
+    )  # fmt: skip
     table(columns, cells, ("sd", "of GEMM", "M multiply-adds", "median", "kept", "batch", "peak", "images/s", "model"))
     facts = _facts(sizes, timing)
     step = "a training step" if sizes.train else "inference"
@@ -180,8 +167,7 @@ def _short(value: float) -> str:
 def _facts(sizes: Any, timing: Any) -> dict[str, Any]:
     from vixformer.measure.machine import machine, usable
 
-    facts = machine(usable(sizes.device, "device"))
-    return facts | {"threads": timing.threads}
+    return machine(usable(sizes.device, "device")) | {"threads": timing.threads}
 
 
 def _crossover(options: Crossover) -> None:

@@ -15,8 +15,6 @@ from vixformer.tables import Shown, say, say_next, table
 
 TESTED = 2000
 """Images whose classes are compared with their labels, before and after."""
-
-
 MOST_LOST = 1.0
 """Points that eight bits may cost without a word."""
 

@@ -13,11 +13,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 from typing_extensions import Self
 
 from vixformer.ops.choice import room, unwatched
+from vixformer.ops.native import LANES
 from vixformer.ops.precision import widest
-
-LANES = 16
-"""Features are made in groups of this many."""
-
 
 FOCUSED_EPS = 1e-6
 LEAST_SHARE = 1e-12

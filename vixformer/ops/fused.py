@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +15,6 @@ from vixformer.ops.choice import FLOATS, kernel_takes, wanted
 from vixformer.ops.feature_attention import feature_attention, linear_weights
 from vixformer.ops.feature_maps import (
     FOCUSED_EPS,
-    LANES,
     LEAST_SHARE,
     CosineMap,
     EluMap,
@@ -29,7 +28,7 @@ from vixformer.ops.feature_maps import (
     laid_out,
     quarter_turn,
 )
-from vixformer.ops.native import pointer
+from vixformer.ops.native import LANES, pointer
 from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide
 
@@ -92,7 +91,7 @@ def _torch(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float, mask: T
     return feature_attention(phi(wide(q), False), phi_k, v.to(phi_k.dtype), eps).to(v.dtype)
 
 
-def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> TypeGuard[ReluMap | ExpMap | NetworkMap]:
+def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether the kernel makes these features, and of tensors of these shapes: as many keys as queries, heads of some widths."""
     if (
         q.shape[-1] % LANES

@@ -33,7 +33,7 @@ __all__ = [
 WIDTH = 8
 """Widths of values and ranks must be multiples of this."""
 LANES = 16
-"""Head width and landmarks must be multiples of this."""
+"""Head width and landmarks must be multiples of this. Features are made in groups of it."""
 
 T = TypeVar("T")
 _calls = 0

@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 from PIL import ImageFont
 
-from vixformer.report.figures.figure import Figure, brief, figure, inline, sized
+from vixformer.report.figures.figure import HEIGHT, WIDTH, Figure, brief, figure, inline, sized
 from vixformer.results.groups import Group
 from vixformer.results.timings import timed_together
 
@@ -62,7 +62,7 @@ def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure 
     def y(field: str) -> alt.Y:
         return alt.Y(f"{field}:Q", title="test top-1, %", scale=alt.Scale(nice=False, zero=False, domain=list(high)))
 
-    base = alt.Chart(inline(places(460, 260, 10))).encode(x=x("cost"), y=y("top1"))
+    base = alt.Chart(inline(places(WIDTH, HEIGHT, 10))).encode(x=x("cost"), y=y("top1"))
     kinds = [kind for kind in KINDS.values() if any(row["kind"] == kind for row in rows)]
     shapes = dict(zip(KINDS.values(), ("diamond", "circle", "circle"), strict=True))
     points = base.mark_point(filled=True, opacity=1).encode(
