@@ -118,7 +118,7 @@ def test_models(few: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 
 def test_attentions(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "attentions")
-    for word in ("performer", "nystrom", "landmarks=64", "mixture", "share=headwise", "alpha=1.0"):
+    for word in ("performer", "nystrom", "landmarks=64", "mixture", "share=headwise", "alpha=1.0", "local_heads=0"):
         assert word in out
 
 

@@ -42,5 +42,10 @@ def literal(node: ast.expr, where: str) -> Any:
     raise ValueError(f"{where} must be a number, a word, none, true or false, not {ast.unparse(node)}")
 
 
+def written(value: Any) -> str:
+    """As `literal` reads it."""
+    return repr(value) if is_number(value) else {None: "none", True: "true", False: "false"}.get(value, str(value))
+
+
 def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

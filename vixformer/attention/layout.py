@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, get_type_hints
 
 from vixformer.attention.base import Mechanism
-from vixformer.expressions import is_number, literal, options_of, parsed
+from vixformer.expressions import is_number, literal, options_of, parsed, written
 from vixformer.jsonfile import Values
 from vixformer.registry import Named, checked, unknown
 
@@ -202,7 +202,7 @@ def _options(layer: Layer) -> dict[str, str]:
     for field in dataclasses.fields(layer):
         value = getattr(layer, field.name)
         if field.name not in choices and value != _default(type(layer), field.name):
-            options[field.name] = repr(value) if is_number(value) else {None: "none", True: "true", False: "false"}.get(value, str(value))
+            options[field.name] = written(value)
     return options
 
 

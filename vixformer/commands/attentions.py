@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from vixformer.expressions import written
 from vixformer.tables import Shown, say, table
 
 
@@ -30,7 +31,6 @@ def run(options: Options) -> None:
 
 def _described(cls: Any) -> tuple[str, str, str]:
     fields = [(f.name, getattr(cls.Config(), f.name)) for f in dataclasses.fields(cls.Config)]
-    plain = {None: "none", True: "true", False: "false"}
-    words = [f"{k}={v.owner.name if hasattr(v, 'owner') else plain.get(v, v) if not isinstance(v, float) else v}" for k, v in fields]
+    words = [f"{name}={value.owner.name if hasattr(value, 'owner') else written(value)}" for name, value in fields]
     about = (sys.modules[cls.__module__].__doc__ or "").strip().splitlines()[0]
     return cls.name, ", ".join(words), about
