@@ -68,9 +68,10 @@ def run(options: Options) -> None:
             for name, source in files[start : start + BATCH]:
                 try:
                     picture = _open(name, source, predictor.preprocessing.channels)
-                    if not (options.invert or options.as_is) and predictor.preprocessing.reversed(picture):
+                    turned = not (options.invert or options.as_is) and predictor.preprocessing.reversed(picture)
+                    if turned:
                         inverted.append(name)
-                    pictures.append((name, ImageOps.invert(picture) if options.invert or name in inverted[-1:] else picture))
+                    pictures.append((name, ImageOps.invert(picture) if options.invert or turned else picture))
                 except (ValueError, OSError) as error:
                     if len(files) == 1:
                         raise
@@ -81,9 +82,9 @@ def run(options: Options) -> None:
             seen += len(pictures)
             for (name, picture), guesses in zip(pictures, predictor([picture for _, picture in pictures], options.top), strict=True):
                 if options.json:
-                    turned = {"inverted": True} if name in inverted else {}
+                    told = {"inverted": True} if name in inverted else {}
                     top = [{"label": g.label, "probability": round(g.probability, 6)} for g in guesses]
-                    print(json.dumps({"image": name, "top": top, **turned}))
+                    print(json.dumps({"image": name, "top": top, **told}))
                 else:
                     rows.append((name, *(f"{g.label} {g.probability:.1%}" for g in guesses)))
                 if options.attention_map is not None:

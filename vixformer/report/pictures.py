@@ -35,12 +35,17 @@ class Picture:
     """The data set it is about."""
 
     def png(self) -> bytes:
-        file = io.BytesIO()
-        self.image.save(file, "PNG")
-        return file.getvalue()
+        return png(self.image)
 
-    def uri(self) -> str:
-        return "data:image/png;base64," + base64.b64encode(self.png()).decode()
+
+def png(image: Image.Image) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+def uri(image: Image.Image) -> str:
+    return "data:image/png;base64," + base64.b64encode(png(image)).decode()
 
 
 def image_of(pixels: Tensor) -> Image.Image:

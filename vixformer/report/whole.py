@@ -19,7 +19,7 @@ from vixformer.report.figures.costs import PLACE
 from vixformer.report.figures.figure import a_protocol
 from vixformer.report.figures.learning import MOST_MATRICES
 from vixformer.report.figures.style import config, engine
-from vixformer.report.pictures import Picture
+from vixformer.report.pictures import Picture, uri
 from vixformer.report.sentences import Answer, answers, sentences
 from vixformer.report.table import TEXT, columns
 from vixformer.results.evidence import MARGIN, explained
@@ -91,7 +91,7 @@ class Report:
             "sections": [name for name in SECTIONS if name],
             "config": config("system-ui, sans-serif", 12),
             "figures": [self._figure(figure) for figure in self.figures],
-            "pictures": [{**self._told(p), "uri": p.uri()} for p in self.pictures],
+            "pictures": [{**self._told(p), "uri": uri(p.image)} for p in self.pictures],
             "reports": self._reports(),
             "empty": "There is no finished run here.",
             "foot": f"Made by vixformer {__version__} on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC with: {self.command}",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import importlib
-import io
 import json
 import shlex
 import threading
@@ -27,7 +25,7 @@ from starlette.requests import ClientDisconnect
 
 from vixformer.data.picture import MOST_BYTES, open_picture
 from vixformer.report.collect import collect
-from vixformer.report.pictures import Picture, all_pictures
+from vixformer.report.pictures import Picture, all_pictures, uri
 from vixformer.report.whole import asset, html
 from vixformer.results.evidence import MARGIN
 from vixformer.results.groups import Group, find_runs
@@ -156,7 +154,7 @@ def create_app(
 
     @app.get("/api/models", responses=GONE)
     def known() -> list[Model]:
-        """The models that can be tried, the most accurate first."""
+        """The models that can be tried, of each data set the most accurate first."""
         return [
             Model(
                 name=k.name, data=k.data, attention=k.attention, test_top1=k.top1, classes=list(k.preprocessing.classes),
@@ -225,21 +223,15 @@ def _predict(models: Models, data: bytes, names: list[str], top: int, maps: bool
     seen = models.get(names[0]).preprocessing.pixels(ImageOps.invert(picture) if answers[0].inverted else picture)
     shown = Image.fromarray(seen[0].numpy() if len(seen) == 1 else seen.permute(1, 2, 0).numpy())
     return Prediction(
-        picture=_uri(shown),
+        picture=uri(shown),
         answers=[
             Answer(
                 model=a.model, milliseconds=a.milliseconds, top=[Guess(label=g.label, probability=g.probability) for g in a.top],
-                inverted=a.inverted, maps={name: _uri(image) for name, image in a.maps.items()},
+                inverted=a.inverted, maps={name: uri(image) for name, image in a.maps.items()},
             )
             for a in answers
         ],
     )  # fmt: skip
-
-
-def _uri(image: Image.Image) -> str:
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 class _Reports:
