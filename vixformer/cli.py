@@ -1,4 +1,4 @@
-"""The command `vix`: a word, and the file in commands/ that it runs. Only this, commands/ and terminal.py print."""
+"""The command `vix`: a word, and the file in commands/ that it runs. Only this, commands/, tables.py and terminal.py print."""
 
 from __future__ import annotations
 

@@ -129,18 +129,18 @@ class Train:
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     """Number format of the forward and backward passes."""
     patience: PositiveInt | None = None
-    """Stop early, after this number of epochs in which `monitor` did not improve."""
+    """Stop early, after this number of epochs without an improvement of `monitor`."""
     monitor: Literal["val_loss", "val_top1"] = "val_top1"
     """Validation measure that chooses the best epoch."""
     redraw_every: PositiveInt | None = 1000
-    """Optimizer steps between new random features. The last ones are used for at least this number of steps."""
+    """Optimizer steps after which random features are drawn again. The last ones are used for at least this number of steps."""
     track_test: bool = False
     """Also record test accuracy every epoch, in separate columns that never choose anything."""
     weights: str | None = None
     """Folder of a run or a model to start from, or a recipe that is trained first. Layers with other attention are converted (`vix
-    convert`). Of a model that differs in more, weights with the same name and shape are used, and the rest is initialized."""
+    convert`). If the model differs in more, weights with the same name and shape are used, and the rest is initialized."""
     distill: NonNegativeInt = 0
-    """Steps that distill the layers of `weights` into layers with other attention, before the first epoch."""
+    """Number of steps that distill the layers of `weights` into layers with other attention, before the first epoch."""
     on_nan: Literal["stop", "back"] = "stop"
     """If the loss is not finite: stop, or return to the last good checkpoint with half the learning rate."""
     loggers: tuple[Literal["csv", "tensorboard", "mlflow", "wandb"], ...] = ()

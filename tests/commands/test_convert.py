@@ -34,7 +34,7 @@ def _timed_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_new_run_that_remembers_its_parent(parent: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     args = ["convert", str(parent), "--attention", "performer(features=16)", "--distill", "5", "--finetune", "1", "--out", str(tmp_path)]
     out = run(capsys, *args)
-    assert all(word in out for word in ("as it was", "converted", "taught by the old layers", "fine-tun"))
+    assert all(word in out for word in ("as it was", "converted", "distilled from the old layers", "fine-tun"))
     (folder,) = tmp_path.iterdir()
     assert folder.name.startswith("exact-to-performer-features-16-scaling-sqrt-seed0-")
     recipe = json.loads((folder / "recipe.json").read_text())

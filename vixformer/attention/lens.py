@@ -25,7 +25,7 @@ LOOK = 3
 class Lens(LinearCore, name="lens"):
     """phi(x) = (ReLU(x) + 1e-3)^power. The weights that make q and k learn the directions of its features.
 
-    `look` lets features see neighbours on the grid before ReLU: `conv` with a filter a channel, `graph` with one weight a neighbour for all
+    `look` lets features see neighbors on the grid before ReLU: `conv` with a filter a channel, `graph` with one weight a neighbor for all
     of them. `norm` brings q and k to the length sqrt K. `learn=power` learns the power of each head, from `power` on; `learn=gate`
     multiplies a feature by sigmoid(a x + b), a and b its own.
     """

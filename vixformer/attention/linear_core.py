@@ -23,9 +23,9 @@ class LinearCore(Core):
 
     config: Config
     eps: float = 0.0
-    """Added to the normaliser."""
+    """Added to the normalizer."""
     floor: float | None = None
-    """The least size of the normaliser, for feature maps that may be negative."""
+    """The least size of the normalizer, for feature maps that may be negative."""
 
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)

@@ -105,7 +105,7 @@ class Backbone(nn.Module, Configured, family="model"):
         raise NotImplementedError
 
     def forward_features(self, x: Tensor) -> Tensor:
-        """Tokens (B, P + N, D) after the last block, normalised."""
+        """Tokens (B, P + N, D) after the last block, normalized."""
         last = x
         for tokens, _ in self.run(x):
             last = tokens

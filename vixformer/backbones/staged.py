@@ -154,6 +154,6 @@ class Staged(Backbone):
             rotation = self.pos.rotation(x, grid, self.repeats)
             assert isinstance(stage, nn.ModuleList)
             for block in stage:
-                # repeated grids are no image to a mechanism that looks at neighbours
+                # repeated grids are no image to a mechanism that looks at neighbors
                 x = block(x, grid=grid if self.repeats == 1 else None, rotation=rotation)
                 yield x, grid

@@ -31,7 +31,7 @@ class Written(Columns):
     """Files to write"""
 
     json: File | None = None
-    """File for all figures, which `vix report` reads."""
+    """File for all numbers, which `vix report` reads."""
     chart: File | None = None
     """File for a chart, such as chart.svg."""
 
@@ -61,7 +61,7 @@ class Crossover(Written, Layers):
     against: Expression = "torch"
     """Attention to compare with. The default is torch's scaled_dot_product_attention."""
     patch: Count = 16
-    """Patch size, to tell image sizes from numbers of tokens."""
+    """Side of a patch, in pixels, to compute image sizes from numbers of tokens."""
     seconds: PositiveFloat = 1.0
     """Seconds of timing for each number of tokens that is tried."""
 

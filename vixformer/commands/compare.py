@@ -42,21 +42,21 @@ class Options(Shown):
     tune: Count | None = None
     """Give each recipe this number of learning-rate trials (3, 5, ...), a factor of 3 apart, before the runs that count."""
     against: str | None = None
-    """Recipe that the others are compared with. Left out: the first one with exact attention alone."""
+    """Recipe that the others are compared with. Left out: the first one that has only exact attention."""
     margin: Points = MARGIN
     """Difference of top-1, in points, that matters to you: verdicts are against this margin."""
     budget: Seconds | None = None
-    """Time for everything, such as 90s, 20m or 1.5h: all recipes get the same number of images and epochs, as many as fit."""
+    """Time for all runs, such as 90s, 20m or 1.5h: all recipes get the same number of images and epochs, as many as fit."""
     jobs: Count = 1
     """Number of runs to train in parallel (they share the CPU cores); faster for small models."""
     epochs: NonNegativeInt | None = None
     """Number of epochs for every recipe; short for --train.epochs."""
     data: DataOrFolder | None = None
-    """Data set for every recipe, of "vix data list", or folder with one folder of images per class."""
+    """Data set for every recipe (see "vix data list"), or a folder with one folder of images per class."""
     out: Folder = Path("runs")
     """Folder for the runs and the table. Rerun the same command to resume."""
     again: bool = False
-    """Train again what is finished already."""
+    """Train finished runs again."""
     changes: Changes = sections(recipe_sections)
     line: str = as_typed()
 

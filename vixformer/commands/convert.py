@@ -41,13 +41,13 @@ class Options(Shown):
     attention: Expression | None = None
     """Attention for the new layers, as a layout expression, such as 'nystrom(landmarks=16)'; with --choose, hedgehog if left out."""
     distill: NonNegativeInt = 0
-    """Steps in which the new layers learn from the old ones, without labels; 200 are usual."""
+    """Number of distillation steps, in which the new layers learn the outputs of the old ones, without labels; 200 are usual."""
     finetune: NonNegativeInt = 0
-    """Epochs of training after that, at 0.3 of the parent's learning rate."""
+    """Number of epochs of fine-tuning after that, at 0.3 of the parent's learning rate."""
     choose: Count | None = None
     """Convert only this number of layers: those that cost the least accuracy for the time they save."""
     data: DataName | None = None
-    """Another data set, or the one of a model's folder that has no recipe."""
+    """Another data set than the parent's. The folder of a model that has no recipe needs it."""
     out: Folder | None = None
     """Folder for the new run. Left out: beside its parent."""
     margin: Points = MARGIN
@@ -234,7 +234,7 @@ def _show_conversion(summary: dict[str, Any]) -> None:
             {"stage": tuned if summary["best_epoch"] else "fine-tuning discarded",
              "seconds": summary["epochs"] * summary["seconds_an_epoch"], "val_top1": summary["val_top1"], "test_top1": summary["test_top1"]}
         )  # fmt: skip
-    said: dict[str, str] = {"parent": "as it was", "converted": "converted", "distilled": "taught by the old layers"}
+    said: dict[str, str] = {"parent": "as it was", "converted": "converted", "distilled": "distilled from the old layers"}
     rows = [
         (said.get(s["stage"], str(s["stage"])), f"{s['val_top1']:.2f}" if s.get("val_top1") is not None else "", f"{s['test_top1']:.2f}",
          f"{s['seconds']:.0f}" if "seconds" in s else "")

@@ -1,4 +1,4 @@
-"""Print torch, threads, instruction sets, and whether compiled kernels are on; if not, why, and what to do."""
+"""Check PyTorch, threads, instruction sets and compiled kernels; if the kernels are off, print why and what to do."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ class Options:
     model: ModelFolder = words(missing='which model? write "vix finetune pretrained/cifar10 --data FOLDER"')
     """Run, folder of a saved model, or name of a model on the Hugging Face Hub."""
     data: Folder | None = None
-    """Folder with one folder of images per class. Test images are set apart, unless it has the folders train and test."""
+    """Folder with one folder of images per class. Unless it has the folders train and test, some images are set apart for testing."""
     attention: Expression | None = None
     """Convert the model to this attention first, such as 'first(nystrom)'."""
     budget: Seconds | None = None
-    """Time for the training, such as 60s or 10m: more epochs than usual, or fewer, as many as fit."""
+    """Time for the training, such as 60s or 10m: as many epochs as fit, up to three times the usual number."""
     out: Folder = Path("runs")
     """Folder for the new run."""
     changes: Changes = sections(recipe_sections)

@@ -33,7 +33,7 @@ class Options(Columns):
     json: bool = False
     """Print one line of JSON for each image instead of a table."""
     invert: bool = False
-    """Invert every image. Left out: a model that knows light drawings on a dark ground gets dark-on-light ones inverted."""
+    """Invert every image. Left out: only dark-on-light images are inverted, for a model that was trained on light-on-dark ones."""
     as_is: bool = False
     """Never invert an image."""
     attention_map: Folder | None = None

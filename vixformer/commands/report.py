@@ -1,4 +1,4 @@
-"""Make one page, figures and tables from runs, from records, and from what `vix bench --json` wrote."""
+"""Make one HTML page, figures and tables from runs, records and JSON files of `vix bench`."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class Options:
     runs: tuple[RunsOrBench, ...] = words(missing='which runs? write "vix report runs"; "vix compare" and "vix train" leave them there')
     """Folders of runs, files of records, and JSON files of `vix bench`."""
     out: File = short("-o", Path("report.html"))
-    """File of the page."""
+    """File for the page."""
     figures: Folder | None = None
-    """Folder for every figure as a file of its own."""
+    """Folder for the figures, each in its own file."""
     format: commas("svg", "png", "pdf", "json") = ("svg",)  # pyright: ignore[reportInvalidTypeForm]
     """Formats of the figure files."""
     tables: commas("md", "latex", "csv") = ()  # pyright: ignore[reportInvalidTypeForm]
-    """Formats of the table, which is written next to the page."""
+    """Formats of the table files, which are written next to the page."""
     only: str = ""
-    """Write one figure, by the name under it on the page, and no page."""
+    """Write only this figure, and no page. Its name is under the figure on the page."""
     maps: NonNegativeInt = 2
     """Number of images to draw attention maps on."""
     title: str = "vixformer report"
-    """Title of the page. With none, figure files have no title."""
+    """Title of the page; "none" leaves out the titles of figure files."""
     size: str = ""
-    """Size of the figure files: column or page of a two-column paper, or inches, such as 3.35x2.2."""
+    """Size of the figure files: column or page (of a two-column paper), or width and height in inches, such as 3.35x2.2."""
     font: str = "sans-serif"
     """Font of the figure files: one that is installed here, or a .ttf or .otf file."""
     margin: Points = MARGIN

@@ -33,13 +33,13 @@ class Options(Shown):
     recipe: RecipeName = words(missing='which recipe? write "vix search cifar-kernels/relu --space cifar-kernels/relu --trials 20"')
     """Name of a recipe, or a JSON file with one."""
     space: str
-    """What may vary: the name of a space, a JSON file, or "train.lr=1e-4..1e-2:log; train.batch_size=64|128"."""
+    """Search space: its name, a JSON file, or text such as "train.lr=1e-4..1e-2:log; train.batch_size=64|128"."""
     trials: Count | None = None
     """Number of trials of all workers together; a grid needs none."""
     sampler: Literal["tpe", "grid", "random"] = "tpe"
-    """How the settings of the next trial are chosen."""
+    """Method that chooses the settings of the next trial."""
     pruner: Literal["median", "hyperband", "none"] = "median"
-    """How trials that fall behind are stopped early."""
+    """Method that stops trials early if they fall behind."""
     metric: Metric = "val_top1"
     """Column of the summary to optimize."""
     minimize: Metric | None = None
@@ -55,7 +55,7 @@ class Options(Shown):
     storage: str | None = None
     """Where workers share the study: sqlite:///FILE or postgresql://... Left out: a file in the folder of --out."""
     heartbeat: Count | None = None
-    """Seconds between two signs of life of a worker."""
+    """Seconds between two heartbeats of a worker."""
     out: Folder = Path("runs/search")
     """Folder for the runs. Rerun the same command to resume the study."""
     changes: Changes = sections(recipe_sections)

@@ -1,4 +1,4 @@
-"""Serve a live page of runs, with their models to try."""
+"""Serve a live page of runs, on which you can try their models."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Options:
     runs: tuple[RunsOrBench, ...] = words(("runs",))
     """Folders of runs, and JSON files of `vix bench`."""
     host: str = "127.0.0.1"
-    """Address to listen on. With 0.0.0.0, other machines can connect, if they have the token."""
+    """Address to listen on. With 0.0.0.0, other machines that have the token can connect."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    """Port to listen on; 0 takes a free one."""
+    """Port to listen on; 0 takes any free port."""
     memory_mb: PositiveInt = 1024
     """Memory for the weights of loaded models, in MiB. Beyond it, the least recently used models are unloaded."""
     token: str | None = None
-    """Token that every visitor needs, at least 16 characters. Default: none on 127.0.0.1, and a generated token on any other host."""
+    """Token that every visitor needs, at least 16 characters. Left out: none on 127.0.0.1, a generated one on any other host."""
     names: str = ""
     """Other names of this machine that visitors may use, separated by commas. Its host name and IP addresses always work."""
     margin: Points = MARGIN

@@ -26,11 +26,11 @@ class Options:
     recipe: RecipeName | None = words(None, extra='to train several, write "vix compare"')
     """Name of a recipe, or a JSON file with one."""
     data: DataOrFolder | None = None
-    """Data set of "vix data list", or folder with one folder of images per class."""
+    """Data set (see "vix data list"), or a folder with one folder of images per class."""
     out: Folder = Path("runs")
     """Folder for the new run."""
     resume: RunFolder | None = None
-    """Resume this run, which was interrupted, with the options it was started with; latest, or the first letters of a run in runs/."""
+    """Resume this interrupted run with the options it was started with; latest, or the first letters of a run in runs/."""
     changes: Changes = sections(recipe_sections)
     line: str = as_typed()
 

@@ -51,7 +51,7 @@ def cut_out(pixels: Tensor, side: int, generator: torch.Generator) -> Tensor:
 
 
 def rotate(images: Tensor, degrees: float, generator: torch.Generator, interpolation: str = "bilinear") -> Tensor:
-    """Each image turned by up to `degrees` either way around its middle. The corners that come in are 0, black until normalised."""
+    """Each image turned by up to `degrees` either way around its middle. The corners that come in are 0, black until normalized."""
     if not degrees:
         return images
     images = images.float()

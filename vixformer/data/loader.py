@@ -55,7 +55,7 @@ class Loader:
             yield self._ready(pixels), labels
 
     def spread(self, most: int) -> Loader:
-        """At most so many of the images, from all over the set: neighbours are often alike."""
+        """At most so many of the images, from all over the set: neighbors are often alike."""
         index = torch.linspace(0, len(self.images) - 1, min(most, len(self.images))).long()
         return replace(self, images=self.images.take(index))
 

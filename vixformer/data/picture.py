@@ -1,4 +1,4 @@
-"""A picture as a stranger sends it, of any mode and size, brought to eight bits of grey or of red, green and blue."""
+"""A picture as a stranger sends it, of any mode and size, brought to eight bits of gray or of red, green and blue."""
 
 from __future__ import annotations
 

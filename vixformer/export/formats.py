@@ -75,7 +75,7 @@ def _name_batch(graph: Any) -> None:
 
 
 def to_int8(shipped: Shipped, example: Tensor, path: Path, dynamic_batch: bool, preprocessing: Preprocessing) -> Run:
-    """Weights of eight bits, unsigned: signed ones overflow where the processor has no VNNI. Activations are quantised as they come."""
+    """Weights of eight bits, unsigned: signed ones overflow where the processor has no VNNI. Activations are quantized as they come."""
     _need("onnxscript", "onnxruntime")
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -84,7 +84,7 @@ def to_int8(shipped: Shipped, example: Tensor, path: Path, dynamic_batch: bool, 
         whole = Path(folder) / "whole.onnx"
         to_onnx(shipped, example, whole, dynamic_batch, preprocessing)
         proto = onnx.load(whole)
-        del proto.graph.value_info[:]  # shapes that the quantiser would hold against weights it has turned
+        del proto.graph.value_info[:]  # shapes that the quantizer would hold against weights it has turned
         onnx.save(proto, whole)
         small = Path(folder) / "small.onnx"
         with _quiet():

@@ -36,7 +36,7 @@ class Question:
     heads: PositiveInt = 3
     """Number of attention heads."""
     train: bool = False
-    """Time a training step. Otherwise inference."""
+    """Time a training step instead of inference."""
     budget_ms: PositiveFloat | None = None
     """Milliseconds that a batch may take."""
     memory: PositiveFloat | None = None

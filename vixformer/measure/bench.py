@@ -40,7 +40,7 @@ class Conditions:
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Number format."""
     train: bool = False
-    """Time training: forward and backward, and a step of AdamW for models. Otherwise inference."""
+    """Time training instead of inference: forward and backward and, for models, a step of AdamW."""
     compile: bool = False
     """Compile with torch.compile."""
     threads: PositiveInt | None = None

@@ -71,7 +71,7 @@ class LinearPatches(Stem, name="linear"):
 
 
 class ConvStem(Stem, name="conv"):
-    """Three 3 x 3 convolutions to D/4, D/2 and D channels ("Vision Xformers"), with a normalisation and an activation by option.
+    """Three 3 x 3 convolutions to D/4, D/2 and D channels ("Vision Xformers"), with a normalization and an activation by option.
 
     Their strides multiply to `patch_size`, the first taking the largest share: 2 is 2, 1, 1. Windows grow with a stride above 2, so
     that every pixel is seen.

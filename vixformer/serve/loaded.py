@@ -1,4 +1,4 @@
-"""Trained models, loaded when they are first asked for and put away when memory runs out."""
+"""Trained models, loaded when they are first asked for and unloaded when they need too much memory."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Kernel(nn.Module, Configured, family="kernel"):
     one_each: ClassVar[bool] = False
     """Whether each feature is made of one direction alone, so that single features can be dropped. Not inherited."""
     floor: float | None = None
-    """The least size of the normaliser, for features that may be negative."""
+    """The least size of the normalizer, for features that may be negative."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Settings):

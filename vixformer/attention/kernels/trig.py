@@ -1,6 +1,6 @@
 """Trigonometric random features of the softmax kernel, exp(|x|^2 / 2) [cos u, sin u]: the unstable ancestor of FAVOR+.
 
-They may be negative and the normaliser may vanish, so it is kept at least 0.001 away from zero, and the sums are float64. Even so a small
+They may be negative and the normalizer may vanish, so it is kept at least 0.001 away from zero, and the sums are float64. Even so a small
 change of q and k, such as rounding them to bfloat16, can change the output a lot.
 """
 
@@ -30,7 +30,7 @@ class Trig(Kernel, name="trig"):
         if not keys:
             return waves  # a query's own factor cancels in the division
         half = square / 2
-        if self.causal:  # the largest key may be a future one, and the least normaliser is measured against it
+        if self.causal:  # the largest key may be a future one, and the least normalizer is measured against it
             return waves * torch.exp(half)
         seen = half.detach() if mask is None else half.detach().masked_fill(~mask[:, None, :, None], 0.0)
         return waves * torch.exp(half - seen.amax(-2, keepdim=True))
