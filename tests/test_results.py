@@ -165,7 +165,7 @@ def test_budgets_and_versions_are_never_in_one_cell(no_runs: pytest.MonkeyPatch)
         invented(EXACT, 10.0, clip=1.0),
     )
     ran(no_runs, RELU, *(invented(RELU, 80.0 + s, s) for s in range(2)), invented(RELU, 50.0, 0, epochs=9), invented(RELU, 20.0, clip=1.0))
-    text = "\n\n".join(document._tables(DOCUMENTS["hybrid"], [EXACT, RELU], (), EXACT))
+    text = "\n\n".join(document._tables([EXACT, RELU], (), EXACT))
     shown, *folded = text.split("<details")
     assert "9 epochs on 9,000 training images" in shown  # the largest budget that all rows have
     assert f"| `{RELU}` | 50.00 | -10.00 ± " in shown
@@ -178,7 +178,7 @@ def test_a_row_of_another_budget_says_where_it_is(no_runs: pytest.MonkeyPatch) -
     ran(no_runs, EXACT, invented(EXACT, 90.0))
     ran(no_runs, RELU, invented(RELU, 80.0))
     ran(no_runs, SOFTMAX, invented(SOFTMAX, 70.0, epochs=1))
-    rows = document._tables(DOCUMENTS["hybrid"], [EXACT, RELU, SOFTMAX, "hybrid/mnist/all-relu-8"], (), EXACT)[2].splitlines()
+    rows = document._tables([EXACT, RELU, SOFTMAX, "hybrid/mnist/all-relu-8"], (), EXACT)[2].splitlines()
     assert [row.rpartition("| ")[2] for row in rows[2:]] == ["1 |", "1 |", "below |", "not run |"]
 
 
@@ -248,11 +248,11 @@ def test_the_tool_keeps_every_call_and_the_device(monkeypatch: pytest.MonkeyPatc
 def test_times_on_a_gpu_have_a_column_once_there_are_some(no_runs: pytest.MonkeyPatch) -> None:
     columns = DOCUMENTS["hybrid"].exhibit("table", 1).columns
     clocked(no_runs, EXACT, TIMES[EXACT])
-    without = document._tables(DOCUMENTS["hybrid"], [EXACT], columns, EXACT)
+    without = document._tables([EXACT], columns, EXACT)
     assert "seconds an epoch, here" in without[2]
     assert "on a GPU" not in without[2]
     no_runs.setattr(costs, "GPU", {EXACT: tables.TIMES[EXACT]})
-    assert "seconds an epoch, here on a GPU" in document._tables(DOCUMENTS["hybrid"], [EXACT], columns, EXACT)[2]
+    assert "seconds an epoch, here on a GPU" in document._tables([EXACT], columns, EXACT)[2]
 
 
 def test_memory_is_beside_exact_attention_with_all_its_weights(tmp_path: Path, no_runs: pytest.MonkeyPatch) -> None:
@@ -278,14 +278,14 @@ def test_memory_is_beside_exact_attention_with_all_its_weights(tmp_path: Path, n
 def test_columns_appear_with_the_first_run_that_has_them(no_runs: pytest.MonkeyPatch) -> None:
     columns = DOCUMENTS["hybrid"].exhibit("table", 1).columns
     ran(no_runs, EXACT, invented(EXACT, 90.0))
-    titles = document._tables(DOCUMENTS["hybrid"], [EXACT], columns, EXACT)[2].splitlines()[0]
+    titles = document._tables([EXACT], columns, EXACT)[2].splitlines()[0]
     assert "training top-1, last epoch, here" in titles
     assert "largest test top-1" not in titles
     assert "epochs until it stopped" not in titles
     early = invented(EXACT, 90.0, test=91.5)
     early.summary["stopped_early"] = True
     ran(no_runs, EXACT, early)
-    table = document._tables(DOCUMENTS["hybrid"], [EXACT], columns, EXACT)[2]
+    table = document._tables([EXACT], columns, EXACT)[2]
     for title in ("largest test top-1 over epochs, here", "last test top-1, here", "epochs until it stopped, here"):
         assert title in table
     assert "| 90.00 | 91.50 | 90.50 | 92.00 | 3 | 1 |" in table
