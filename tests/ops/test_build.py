@@ -110,7 +110,7 @@ def test_a_cache_that_cannot_be_is_no_disaster(cache: Cache, tmp_path: Path, mon
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
-    with pytest.warns(UserWarning, match="set XDG_CACHE_HOME to a folder that belongs to you"):
+    with pytest.warns(UserWarning, match="Set XDG_CACHE_HOME to a folder that belongs to you"):
         assert cache.load()
 
 
@@ -185,7 +185,7 @@ def test_a_full_disk_is_said_and_it_is_compiled_elsewhere(cache: Cache) -> None:
     script = cache.script.read_text()
     full = 'case "$*" in *"$XDG_CACHE_HOME"*) echo "as: No space left on device" >&2; exit 1;; esac\n'
     cache.script.write_text(script.replace("\n", f"\n{full}", 1))
-    with pytest.warns(Note, match=r"cannot be kept in the cache \(.*No space left on device.*set XDG_CACHE_HOME"):
+    with pytest.warns(Note, match=r"cannot be kept in the cache \(.*No space left on device.*Set XDG_CACHE_HOME"):
         assert cache.load()
     assert not list(cache.folder.glob("*.so"))
 
