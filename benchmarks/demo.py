@@ -15,6 +15,8 @@ from vixformer.terminal import comparison
 
 JOBS = 2
 """As `make demo` has it."""
+COLUMNS = ("model", "attention", "top-1 %", "inference ms", "x inference")
+"""Those that fit a page."""
 
 
 def main() -> None:
@@ -27,7 +29,8 @@ def main() -> None:
         found = compare(recipes, Path(runs), jobs=JOBS, tell=lambda text: print(text, file=sys.stderr))
         disturbed = [row.name for row in found.rows if row.disturbed]
         columns, cells, notes = comparison(found)
-        table = markdown(columns, [[cell.removeprefix("quick/") for cell in row] for row in cells])
+        chosen = [columns.index(column) for column in COLUMNS]
+        table = markdown(COLUMNS, [[row[i].removeprefix("quick/") for i in chosen] for row in cells])
         print(table, *notes, sep="\n")
     if options.write and disturbed:
         print(f"other work was running while {', '.join(disturbed)} trained: nothing was published", file=sys.stderr)
