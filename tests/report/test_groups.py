@@ -15,8 +15,9 @@ from tools.runs import RECORDS
 from vixformer.attention.layout import parse
 from vixformer.report.figures import all_figures
 from vixformer.report.figures.costs import KINDS, _over, _placed, _width
+from vixformer.report.figures.figure import brief
 from vixformer.report.sentences import answers, sentences
-from vixformer.results.groups import Placement, differing, layout_of, read_groups, twin
+from vixformer.results.groups import Group, Placement, differing, layout_of, read_groups, twin
 from vixformer.results.runs import spread
 
 
@@ -35,6 +36,16 @@ from vixformer.results.runs import spread
 )
 def test_layouts_are_read_off_the_attention(attention: str, layout: Placement | None) -> None:
     assert layout_of(parse(attention).expand(6)) == layout
+
+
+def test_models_keep_what_their_folders_do_not_share() -> None:
+    def shortened(*names: str) -> list[str]:
+        return list(brief([Group(name, ()) for name in names]).values())
+
+    assert shortened("quick/exact", "quick/lens") == ["exact", "lens"]
+    assert shortened("quick/exact", "lens/cifar10/lens") == ["quick/exact", "lens/cifar10/lens"]
+    assert shortened("quick/exact", "/home/me/mine.json") == ["quick/exact", "/home/me/mine.json"]
+    assert shortened("quick/exact") == ["quick/exact"]
 
 
 def test_groups_and_figures_say_what_the_runs_say(runs: Path, tmp_path: Path) -> None:

@@ -97,8 +97,9 @@ def test_a_figure_alone(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert [path.name for path in (tmp_path / "f").iterdir()] == ["curves.svg"]
     assert not (tmp_path / "x.html").exists()
     with pytest.raises(SystemExit):
-        main(["report", str(runs), "--only", "curvs", "--figures", str(tmp_path / "f")])
+        main(["report", str(runs), "--only", "curvs", "--figures", str(tmp_path / "g")])
     assert 'did you mean "curves"?' in capsys.readouterr().err
+    assert not (tmp_path / "g").exists()
 
 
 def said(groups: list[Group]) -> list[list[str]]:

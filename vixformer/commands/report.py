@@ -53,10 +53,10 @@ def run(options: Options) -> None:
 
     look = Look(size_of(options.size), font_of(options.font), options.title != "none")
     title = options.title if look.title else Options.title
-    for folder in (options.out.parent, *([options.figures] if options.figures else [])):
+    folders = (options.out.parent, *([options.figures] if options.figures else []))
+    for folder in folders:
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder} is a file, and pages and figures go to a folder")
-        folder.mkdir(parents=True, exist_ok=True)
 
     from vixformer.report.collect import collect
     from vixformer.report.table import ENDINGS, FORMS
@@ -80,6 +80,8 @@ def run(options: Options) -> None:
         for problem in found.damaged:
             say(f"left out: {problem}")
         status.update("writing")
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
         if not options.only:
             write(found, options.out)
         written = [_write(item, options.figures, formats, look) for item in (*found.figures, *found.pictures)] if options.figures else []

@@ -89,7 +89,9 @@ def brief(groups: Sequence[Group]) -> dict[str, str]:
     names = [group.name for group in groups]
     plain = [name.partition(" (")[0] for name in names]
     told = plain if len(set(plain)) == len(plain) else names
-    folder = os.path.commonpath([name.rpartition("/")[0] for name in told]) if len(names) > 1 else ""
+    folders = [name.rpartition("/")[0] for name in told]
+    alike = len(folders) > 1 and len({os.path.isabs(folder) for folder in folders}) == 1
+    folder = os.path.commonpath(folders) if alike else ""
     return {name: short.removeprefix(f"{folder}/") for name, short in zip(names, told, strict=True)}
 
 
