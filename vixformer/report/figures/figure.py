@@ -91,8 +91,8 @@ def brief(groups: Sequence[Group]) -> dict[str, str]:
     told = plain if len(set(plain)) == len(plain) else names
     folders = [name.rpartition("/")[0] for name in told]
     alike = len(folders) > 1 and len({os.path.isabs(folder) for folder in folders}) == 1
-    folder = os.path.commonpath(folders) if alike else ""
-    return {name: short.removeprefix(f"{folder}/") for name, short in zip(names, told, strict=True)}
+    shared = os.path.commonpath(folders) if alike else ""
+    return {name: short.removeprefix(f"{shared}/" if shared else "") for name, short in zip(names, told, strict=True)}
 
 
 def colored(groups: Sequence[Group]) -> dict[str, str]:
