@@ -79,7 +79,7 @@ class Data:
 
 
 GIVEN = "PATH"
-"""In `train.weights` of a recipe that starts from a model of one's own."""
+"""In `train.weights` of a recipe that starts from a model of the user."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +166,7 @@ class Train:
             raise ValueError(f"loss=focal does not support label_smoothing = {self.label_smoothing}: leave label_smoothing at 0")
 
     def shortened(self, epochs: int) -> Train:
-        """At most so many epochs. The test set is read at the end only: every epoch would take a large part of the time."""
+        """At most this many epochs. The test set is read at the end only: every epoch would take a large part of the time."""
         return replace(self if self.epochs <= epochs else self.lasting(epochs), track_test=False)
 
     def lasting(self, epochs: int) -> Train:

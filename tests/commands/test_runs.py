@@ -33,6 +33,7 @@ def test_the_beginning_of_a_name_is_enough(inside: Path) -> None:
 
 
 def test_several_and_none(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (inside / "none.jsonl").touch()
     for args, sentence in (
         (
             ["predict", "quick-exact", "x.png"],
@@ -40,6 +41,7 @@ def test_several_and_none(inside: Path, capsys: pytest.CaptureFixture[str]) -> N
         ),
         (["train", "--resume", "empty/latest"], "--resume says empty/latest, and empty has no runs"),
         (["convert", "quick-e", "--attention", "nystrom"], "RUN must name one run"),
+        (["runs", "none.jsonl"], "none.jsonl has no runs: give a folder of runs, or a .jsonl file of their records"),
     ):
         with pytest.raises(SystemExit):
             main(args)

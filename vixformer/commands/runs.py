@@ -29,6 +29,8 @@ def run(options: Options) -> None:
         raise ValueError(f"{folder} is a run: give the folder that it is in, {folder.parent}")
     if not found and odd:
         raise ValueError(f"no run in {folder} can be read: {odd[0]}")
+    if not found and folder.is_file():
+        raise ValueError(f"{folder} has no runs: give a folder of runs, or a .jsonl file of their records")
     if not found:
         raise ValueError(f'{folder} has no runs: "vix train quick/exact --out {folder}" makes one')
     rows = []

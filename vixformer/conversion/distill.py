@@ -113,7 +113,7 @@ class _Lesson:
     seconds: float = 0.0
     fitting: float = 0.0
     fitted: dict[str, Tensor] = field(default_factory=dict)
-    """The cores before distillation, `fitted.NUMBER.WEIGHT`; nothing in files of before."""
+    """The cores before distillation, `fitted.NUMBER.WEIGHT`; absent in older files."""
 
 
 class _Note(TypedDict):

@@ -42,7 +42,7 @@ def start(
     keep: Path | None,
 ) -> Start:
     """`judge` says how good a model is, `watch` sees every step of the teaching and the error of the layers after it, `keep` is a file
-    from which interrupted teaching goes on."""
+    from which interrupted distillation resumes."""
     if (headed := _with_head_of(fresh, given)) is not None:
         model, report = swap(headed, configurations(fresh), fitted_on(train), into=fresh, seed=recipe.train.seed)
         return Start(model, None, f"{recipe.train.weights}, converted to {report.attention}, with a new classifier")

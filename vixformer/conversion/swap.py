@@ -25,7 +25,7 @@ from vixformer.registry import checked
 MOST_FITTED = 64
 """Images that a conversion looks at: fitting holds the attention of all of them in memory."""
 FITTED_TOKENS, FEWEST = 2**13, 8
-"""What a layer is fitted to, so that it takes seconds: tokens, and at least so many images."""
+"""What a layer is fitted to, so that it takes seconds: tokens, and the least number of images."""
 POOR = 0.5
 """Relative error of a layer's output from which a warning is due."""
 ONE_WAY = (

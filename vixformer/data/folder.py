@@ -1,4 +1,4 @@
-"""Image files in class folders: Tiny ImageNet, and any folder of one's own."""
+"""Image files in class folders: Tiny ImageNet, and any other folder."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Loader:
             yield self._ready(pixels), labels
 
     def spread(self, most: int) -> Loader:
-        """At most so many of the images, from all over the set: neighbors are often alike."""
+        """At most this many images, spread over the set: neighbors are often alike."""
         index = torch.linspace(0, len(self.images) - 1, min(most, len(self.images))).long()
         return replace(self, images=self.images.take(index))
 
@@ -70,7 +70,7 @@ class Loader:
 
 
 def channel_statistics(images: Images, most: int = 20_000, values: int = 2**26) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel in 0..1, from images spread over the set: at most so many, of so many values in all."""
+    """Mean and standard deviation of each channel in 0..1, from images spread over the set: limited in number, and in values in all."""
     channels = images.shape[0]
     if images.pixels.is_floating_point():
         return (0.0,) * channels, (1.0,) * channels

@@ -67,7 +67,7 @@ def suited(recipes: Mapping[str, Recipe], given: Collection[str], seconds: float
         steps = EXTENDED if seconds is not None else 1
         picked["epochs"] = max(_epochs(found, recipe, steps) for recipe in recipes.values())
     if OPTIONS["resize"] not in given and all(recipe.data.resize is None for recipe in recipes.values()):
-        allowed = SECONDS if seconds is None else EXTENDED * seconds  # of so many more epochs
+        allowed = SECONDS if seconds is None else EXTENDED * seconds  # for the additional epochs
         epochs = picked.get("epochs", first.train.epochs)
         picked["resize"] = min(_side(found, recipe, epochs, allowed) for recipe in recipes.values())
     recipes = {name: _with(recipe, picked) for name, recipe in recipes.items()}

@@ -126,7 +126,7 @@ def _tied(a: Measured, b: Measured) -> bool:
 
 
 def _candidates(tokens: int) -> list[str]:
-    """What has q and k, so that it can take the place of exact attention in a trained model too; sizes that make sense for so many
+    """Mechanisms with q and k, which can replace exact attention in a trained model too, in sizes that suit this number of
     tokens. In the order in which ties are decided: nearest to the accuracy of exact attention first, by docs/choosing.md, and last what it
     does not know."""
     few = [m for m in (16, 32, 64, 128, 256) if 2 * m <= tokens] or [16]

@@ -39,11 +39,11 @@ class Load:
     """The load average of the last minute, this process included; None on Windows."""
 
     def disturbs(self, threads: int) -> bool:
-        """Whether work on so many threads had to share its cores."""
+        """Whether work on this many threads had to share its cores."""
         return self.others is not None and self.others > MUCH and self.others + threads > self.cores + MUCH
 
     def complaint(self, threads: int) -> str:
-        """What to print beside times that were taken on so many threads; empty where nothing disturbed them."""
+        """What to print beside times that were measured with this many threads; empty where nothing disturbed them."""
         if not self.disturbs(threads):
             return ""
         advice = "wait until it is over" if threads == 1 else "try OMP_NUM_THREADS=1"

@@ -71,7 +71,7 @@ NARROW = {
 POSITIONS = {"learned-positions": "learned", "no-positions": "none", **dict.fromkeys(LEARNED, "learned")}
 PARENTS = {"exact": "softmax", "random-16": "performer(kernel=relu, features=16, conv=3)"}
 STARTED = {"warm-start": ("exact", "prism", 1), "grown": ("random-16", "performer(kernel=relu, features=64, conv=3)", 0)}
-"""From a softmax twin, whose layers teach it for so many epochs; from a model with a quarter of the features, which it keeps."""
+"""From a softmax twin, from which it is distilled for these epochs; or from a model with a quarter of the features, which it keeps."""
 PARENT = 2
 """Epochs that a model which starts from another leaves to that one."""
 EPOCH = math.ceil(11_250 / 128)

@@ -167,7 +167,7 @@ def counted(n: int, what: str) -> str:
 
 
 def _name(run: Run, folder: Path) -> str:
-    """Of a run of before that of its folder, or A/NAME of A/NAME/seed0, as kept runs lie."""
+    """Of an older run that of its folder, or A/NAME of A/NAME/seed0, as kept runs lie."""
     inside = run.folder.relative_to(folder).parent.as_posix()
     name = flat(run.name or "") or name_in(run.folder.absolute().name)
     return name or (inside if inside != "." else run.folder.absolute().parent.name)

@@ -62,7 +62,7 @@ def flat(name: str) -> str:
 
 
 FOLDER = re.compile(r"((?P<name>.+)-)?seed\d+(-fold\d+)?(-(?P<id>[0-9a-f]{12}))?")
-"""What `run_name` makes, and `seed0` alone, as kept runs lie. Only runs of before, which do not say their name, are named by it."""
+"""What `run_name` makes, and `seed0` alone, as kept runs lie. Only older runs, which do not say their name, are named by it."""
 
 
 def name_in(folder: str) -> str:
@@ -90,7 +90,7 @@ class Run:
     summary: Values | None
     """None while it is not finished."""
     name: str | None = None
-    """Of the recipe; None of runs of before and of `vix.train`, where only the folder's name tells."""
+    """Of the recipe; None in older runs and those of `vix.train`, where only the folder's name tells."""
     epochs: list[Values] | None = None
     """The history of a record, which has no file of its own."""
 

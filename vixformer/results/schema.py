@@ -29,7 +29,7 @@ class Machine(TypedDict):
     threads: Count
     torch: str
     kernels: NotRequired[bool]
-    """Whether compiled kernels ran; not said by runs of before."""
+    """Whether compiled kernels ran; older runs do not say."""
     instructions: NotRequired[str | None]
     """The instruction set that they were compiled for."""
 

@@ -86,7 +86,7 @@ class Connection(H11Protocol):
         self._refuse(400, "this is not a valid HTTP request")
 
     def _watch(self, heard: bool = False) -> None:
-        """One set of timers for what the connection waits for now; what it goes on waiting for keeps its own."""
+        """One set of timers for what the connection waits for now; what it still waits for keeps its own."""
         state = self.conn.their_state
         between = self.timeout_keep_alive_task is not None  # which uvicorn ends itself
         waits_for = "the body" if state is h11.SEND_BODY else "the headers" if state is h11.IDLE and not between else None

@@ -119,7 +119,7 @@ def _work(plan: Plan, study: Study, store: BaseStorage, out: Path, watch: Specta
         except KeyboardInterrupt:
             patiently(lambda trial=trial: _given_back(study, trial), seconds=10.0)
             raise
-        except _taken_over():  # this worker was taken for dead, and the trial goes on elsewhere from the last checkpoint
+        except _taken_over():  # this worker was taken for dead, and another one resumes the trial from the last checkpoint
             continue
         patiently(lambda trial=trial, values=values, state=state: study.tell(trial, values, state=state, skip_if_finished=True))
         watch.trial_done(trial.number, state.name.lower(), reason, patiently(lambda: _standing(study, plan)))
