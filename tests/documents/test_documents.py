@@ -99,7 +99,9 @@ def test_everything_named_is_on_the_page_of_coverage(document: Document) -> None
     for name in document.names:
         assert f"| {name.what} | {name.where} |" in section
         assert name.differs in section
-    assert section.count("\n| ") == len(document.exhibits) + len(document.names) + 1 + len({name.kind for name in document.names})
+    assert section.count("\n| ") == len(document.exhibits) + len(document.names) + 1 + len(
+        {name.kind for name in document.names}
+    )
 
 
 def test_what_is_not_here_is_found_out() -> None:

@@ -1,4 +1,5 @@
-"""What `vix reproduce` prints beside a document's figures is in the same unit, and its hours are of the document's own length."""
+"""What `vix reproduce` prints beside a document's figures is in the same unit, and its hours are of the document's own
+length."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.training.test_loop import tiny
+from tests.support.recipes import tiny
 from vixformer import load_recipe
 from vixformer.cli import main
 from vixformer.commands.reproduce import _table
@@ -63,10 +64,16 @@ def test_ours_are_in_the_documents_units(small: Document, tmp_path: Path) -> Non
     assert "memory, ViT = 100, here" not in columns
 
 
-def test_the_row_that_others_are_compared_with_is_run_first(small: Document, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_row_that_others_are_compared_with_is_run_first(
+    small: Document, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A short budget leaves out the last ones."""
     asked: list[str] = []
-    monkeypatch.setattr(comparing, "compare", lambda recipes, *args, **options: asked.extend(recipes) or compare(recipes, *args, **options))
+    monkeypatch.setattr(
+        comparing,
+        "compare",
+        lambda recipes, *args, **options: asked.extend(recipes) or compare(recipes, *args, **options),
+    )
     main(["reproduce", "tiny", "--table", "1", "--out", str(tmp_path)])
     assert asked == ["tiny/exact", "tiny/fourier"]
     rows = [line for line in (tmp_path / "tiny-table-1.md").read_text().splitlines() if line.startswith("| tiny/")]
@@ -81,7 +88,7 @@ def test_a_step_that_is_timed_is_small_whatever_the_backbone() -> None:
         kind = _kind(load_recipe(name))
         hook = torch.nn.modules.module.register_module_forward_pre_hook(lambda module, args: shown.append(len(args[0])))
         try:
-            speed, update = _speed.__wrapped__(kind, lambda _: None)
+            speed, update = _speed.__wrapped__(kind)
         finally:
             hook.remove()
         assert speed > 0 < update
@@ -90,7 +97,7 @@ def test_a_step_that_is_timed_is_small_whatever_the_backbone() -> None:
 
 
 def test_hours_are_of_the_documents_own_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reproducing, "_speed", lambda recipe, tell: (1e9, 0.5))
+    monkeypatch.setattr(reproducing, "_speed", lambda recipe: (1e9, 0.5))
     recipe = load_recipe("cifar-kernels/relu")
     assert epoch_images(recipe) == 40_000  # of five folds
     seconds = recipe.train.epochs * 40_000 * (forward_macs(recipe) / 1e9 + 0.5 / recipe.train.batch_size)

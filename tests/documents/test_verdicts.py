@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.test_loop import tiny
+from tests.support.recipes import tiny
 from vixformer.cli import main
 from vixformer.documents import DOCUMENTS
 from vixformer.documents.claims import Claim, Column, Document, Exhibit
@@ -36,14 +36,24 @@ def test_against_one_exact_row_whatever_ran_counts() -> None:
 
 
 def test_rows_count_where_the_other_side_has_one_in_their_folder() -> None:
-    (claim,) = (claim for claim in DOCUMENTS["fast-attention"].claims if claim.text == "on CIFAR-10 ViT beats Performers")
-    vit, relu, wide = "fast-attention/exp1/vit", "fast-attention/exp1/performer-relu", "fast-attention/exp4/performer-relu"
+    (claim,) = (
+        claim for claim in DOCUMENTS["fast-attention"].claims if claim.text == "on CIFAR-10 ViT beats Performers"
+    )
+    vit, relu, wide = (
+        "fast-attention/exp1/vit",
+        "fast-attention/exp1/performer-relu",
+        "fast-attention/exp4/performer-relu",
+    )
     assert paired_rows(claim, dict.fromkeys([vit, relu, wide])) == ([vit], [relu])
 
 
 def test_rows_that_lack_a_repetition_do_not_shift_its_mean() -> None:
     (claim,) = claims_of("on MNIST Performers everywhere match exact attention")
-    low, high, exact = "hybrid/mnist/all-relu-16", "hybrid/mnist/all-softmax-64", {seed: 95.0 + 0.1 * seed for seed in range(3)}
+    low, high, exact = (
+        "hybrid/mnist/all-relu-16",
+        "hybrid/mnist/all-softmax-64",
+        {seed: 95.0 + 0.1 * seed for seed in range(3)},
+    )
     runs = {low: {0: 90.0, 1: 90.2}, high: {0: 98.0, 1: 98.1, 2: 98.2}, EXACT: exact}
     found = claim_effect(claim, {"top-1": runs}, {})
     assert found is not None
@@ -80,7 +90,9 @@ def test_a_verdict_needs_both_sides_and_names_its_method() -> None:
 def test_costs_are_compared_as_ratios() -> None:
     document, claims = DOCUMENTS["hybrid"], claims_of("at 785 tokens Performers everywhere train faster")
     exact, relu = "hybrid/imagenet/all-standard", "hybrid/imagenet/all-relu-128"
-    (found,) = verdicts(document, {"step": {exact: {0: 100.0, 1: 102.0, 2: 101.0}, relu: {0: 70.0, 1: 71.5, 2: 70.5}}}, {}, claims)
+    (found,) = verdicts(
+        document, {"step": {exact: {0: 100.0, 1: 102.0, 2: 101.0}, relu: {0: 70.0, 1: 71.5, 2: 70.5}}}, {}, claims
+    )
     assert found.judged.verdict == "shown"
     assert str(found).startswith("x 0.70 (")
     assert found.printed == pytest.approx((89.4 + 105.3) / 2 / 136.3)

@@ -1,4 +1,5 @@
-"""`python -m tools.pages`, which `make results` calls. `python -m tools.pages RUNS` also draws where models of these run folders look."""
+"""`python -m tools.pages`, which `make results` calls. `python -m tools.pages RUNS` also draws where models of these
+run folders look."""
 
 from __future__ import annotations
 
@@ -7,7 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.page import put
-from tools.pages import cifar_kernels, claims, convert, coverage, fast_attention, figures, hybrid, lens, linear_tests, photos, xformers
+from tools.pages import (
+    cifar_kernels,
+    claims,
+    convert,
+    coverage,
+    fast_attention,
+    figures,
+    hybrid,
+    lens,
+    linear_tests,
+    photos,
+    xformers,
+)
 from tools.runs import RESULTS
 from vixformer.documents import DOCUMENTS
 
@@ -24,7 +37,12 @@ PAGES: dict[str, Callable[[], str]] = {
     "coverage": coverage.page,
 }
 
-INSIDE: dict[str, Callable[[], str]] = {"prism minus": lens.overview, "times": lens.times, "heads": lens.heads, "ablation": lens.ablation}
+INSIDE: dict[str, Callable[[], str]] = {
+    "prism minus": lens.overview,
+    "times": lens.times,
+    "heads": lens.heads,
+    "ablation": lens.ablation,
+}
 """Tables in docs/lens.md, by their marker."""
 
 

@@ -47,7 +47,9 @@ class _Measured:
 def answers(document: Document) -> list[Answer]:
     """All claims judged as one family, so that what one says does not depend on which others are looked at."""
     measured = [_measured(claim) for claim in document.claims]
-    found = judge_claims(document, [(claim, some.effect) for claim, some in zip(document.claims, measured, strict=True)])
+    found = judge_claims(
+        document, [(claim, some.effect) for claim, some in zip(document.claims, measured, strict=True)]
+    )
     return [Answer(one, m.told, m.effect is not None, m.block, m.rows) for one, m in zip(found, measured, strict=True)]
 
 
@@ -62,7 +64,8 @@ def _measured(claim: Claim) -> _Measured:
 
 
 def _rank(measured: _Measured) -> tuple[bool, bool, int, int]:
-    """Whether it has an interval over seeds, then whether its recipes are those of today, then what it cost: never what it says."""
+    """Whether it has an interval over seeds, then whether its recipes are those of today, then what it cost: never what
+    it says."""
     assert measured.block is not None
     budget = measured.block.budget
     return decidable(measured.effect), measured.block.today, budget.epochs * budget.images, len(measured.rows)
@@ -75,7 +78,9 @@ def _of_block(claim: Claim, block: Block) -> _Measured:
     if not one or not other:
         return _Measured(None, "not run")
     counted = Block(
-        block.budget, all(not run.differs for name in rows for run in block.runs[name]), {name: block.runs[name] for name in rows}
+        block.budget,
+        all(not run.differs for name in rows for run in block.runs[name]),
+        {name: block.runs[name] for name in rows},
     )
     found = claim_effect(claim, {claim.measure: values}, dict.fromkeys(rows, block.budget.tested))
     return _Measured(found, _told(claim, counted, len(rows)), counted, rows)
@@ -109,7 +114,9 @@ def _values(runs: Sequence[Kept], measure: Measure) -> dict[Repetition, float]:
         if measure == "train top-1":
             return history[-1].get("train_top1") if history else None
         if measure == "first epochs":
-            early = [record["val_top1"] for record in history[: max(1, round(FIRST * len(history)))] if "val_top1" in record]
+            early = [
+                record["val_top1"] for record in history[: max(1, round(FIRST * len(history)))] if "val_top1" in record
+            ]
             return statistics.fmean(early) if early else None
         return run.summary["test_top1"]
 
@@ -138,6 +145,11 @@ def _memory(claim: Claim) -> tuple[Effect | None, str]:
     names = [[name + NAIVE if name + NAIVE in MEMORY else name for name in side] for side in (one, other)]
     if any(MEMORY[a]["batch"] != MEMORY[b]["batch"] for a, b in zip(*names, strict=False)):
         return None, "measured in batches of different sizes"
-    sides = [averaged((i, math.log(mb)) for name in side for i, mb in enumerate(MEMORY[name]["train_mb"])) for side in names]
-    told = f"{len(sides[0])} peaks of training steps, batches of {_batches(MEMORY, names[0])}, exact attention without a fused kernel"
+    sides = [
+        averaged((i, math.log(mb)) for name in side for i, mb in enumerate(MEMORY[name]["train_mb"])) for side in names
+    ]
+    told = (
+        f"{len(sides[0])} peaks of training steps, batches of {_batches(MEMORY, names[0])}, exact attention without a"
+        " fused kernel"
+    )
     return effect(sides[0], sides[1]), told + _some(claim, len(one) + len(other))

@@ -1,4 +1,5 @@
-"""Runs that may stand in one table: of one budget, and of recipes as they are today, or as they were when the runs were made."""
+"""Runs that may stand in one table: of one budget, and of recipes as they are today, or as they were when the runs were
+made."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ class Block:
         return min(map(len, self.runs.values()))
 
     def values(self, name: str, key: str = "test_top1") -> dict[Repetition, float]:
-        return {repetition(run): run.summary[key] for run in self.runs.get(name, []) if run.summary.get(key) is not None}
+        return {
+            repetition(run): run.summary[key] for run in self.runs.get(name, []) if run.summary.get(key) is not None
+        }
 
     def apart(self, name: str, base: str) -> Effect | None:
         if name == base or name not in self.runs or base not in self.runs:
@@ -57,8 +60,8 @@ def repetition(run: Kept) -> Repetition:
 
 
 def blocks(names: Iterable[str]) -> list[Block]:
-    """What is shown first comes first: recipes as they are today, then those with all rows, then the larger budget. One that has not half
-    as many rows as another, such as an experiment that has just begun, comes after the others."""
+    """What is shown first comes first: recipes as they are today, then those with all rows, then the larger budget. One
+    that has not half as many rows as another, such as an experiment that has just begun, comes after the others."""
     names = list(names)
     found: dict[tuple[Budget, bool, int], dict[str, list[Kept]]] = {}
     for name in names:
@@ -93,13 +96,13 @@ def _budget(run: Kept) -> Budget:
 Version = tuple[Budget, tuple[tuple[str, str], ...]]
 """Of a run: its budget, and what else is not as its recipe says."""
 BY_ROW = "model.attention"
-"""What sets rows apart, so that it cannot be equal in all of them. It counts where nothing else is changed: such a run is another row, and
-none of an earlier version of its recipe."""
+"""What sets rows apart, so that it cannot be equal in all of them. It counts where nothing else is changed: such a run
+is another row, and none of an earlier version of its recipe."""
 
 
 def comparable(names: Iterable[str], with_parents: bool = False) -> list[Block]:
-    """Runs that may be compared: a block for each version, of the runs that have the same budget and, in each field that some run has
-    changed, the same value. `with_parents` adds the epochs of the run that a run started from."""
+    """Runs that may be compared: a block for each version, of the runs that have the same budget and, in each field
+    that some run has changed, the same value. `with_parents` adds the epochs of the run that a run started from."""
     runs = {name: [(run, _version(name, run, with_parents)) for run in EVERY.get(name, [])] for name in names}
     versions = dict.fromkeys(version for some in runs.values() for _, version in some)
     made = []
@@ -141,6 +144,8 @@ def _parents_epochs(name: str, run: Kept) -> int:
     found = {
         other.recipe["train"]["epochs"]
         for other in EVERY[parent]
-        if repetition(other) == repetition(run) and replace(_budget(other), epochs=budget.epochs) == budget and other.differs == run.differs
+        if repetition(other) == repetition(run)
+        and replace(_budget(other), epochs=budget.epochs) == budget
+        and other.differs == run.differs
     }
     return found.pop() if len(found) == 1 else 0

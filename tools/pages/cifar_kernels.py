@@ -15,9 +15,10 @@ def page() -> str:
     found = DOCUMENTS["cifar-kernels"]
     return document.page(
         found,
-        "ViT, and Performers with six kernels behind three convolutions. All its Performers see one token, so their attention returns v "
-        "and the kernel changes nothing but the random numbers; what differs is width, depth, activation and the optimizer. "
-        "`cifar-kernels-grid/*` asks its question with tokens to attend to. Its times are of an NVIDIA A100.",
+        "ViT, and Performers with six kernels behind three convolutions. All its Performers see one token, so their"
+        " attention returns v and the kernel changes nothing but the random numbers; what differs is width, depth,"
+        " activation and the optimizer. `cifar-kernels-grid/*` asks its question with tokens to attend to. Its times"
+        " are of an NVIDIA A100.",
         _overhead(),
         document.class_scores(found.exhibit("table", 4).recipes()),
         section(stored()),
@@ -30,6 +31,6 @@ def _overhead() -> str:
         return ""
     printed = REPORTED[LEARNED]["overhead_percent"]
     return (
-        f"**What the learned kernel adds to a training step:** printed {printed} %; here a step takes x {ratio} that of the same model "
-        f"with 512 ReLU features, in batches of {TIMES[LEARNED]['batch']}."
+        f"**What the learned kernel adds to a training step:** printed {printed} %; here a step takes x {ratio} that of"
+        f" the same model with 512 ReLU features, in batches of {TIMES[LEARNED]['batch']}."
     )

@@ -10,28 +10,38 @@ from tools.pages.power import Cost, costs_to_decide
 from vixformer.documents import DOCUMENTS, Document
 
 INTRO = (
-    "For whoever wants to know which of the documents' claims hold: each has a row with the effect that the document prints, ours with "
-    "its 95 % interval, and a verdict against a margin that was set before the runs. The pages of the documents have the tables."
+    "For whoever wants to know which of the documents' claims hold: each has a row with the effect that the document"
+    " prints, ours with its 95 % interval, and a verdict against a margin that was set before the runs. The pages of"
+    " the documents have the tables."
 )
 HOW = """\
-* A claim is **shown** where the interval of our effect lies on the side of zero that it names, **ruled out** where it lies on the other
-  side or, whole, within the margin, and *open* where neither can be said. A claim that two things are equal is the reverse: within the
-  margin is *shown*.
-* The margin is half of the effect that the document prints, at least 0.5 points; of times and memory it is half of what the ratio differs
-  from 1, at least 5 %.
-* A difference is paired by seed and split where both sides have them, and Welch's otherwise; a claim about several recipes compares their
-  means. The claims of a document are one family: their p values are corrected for their number (Holm).
-* Runs of different epochs, images, resolutions or versions of a recipe are never in one effect. Our budgets are smaller than the
-  documents': a verdict holds for the budget beside it.
+* A claim is **shown** where the interval of our effect lies on the side of zero that it names, **ruled out** where
+  it lies on the other side or, whole, within the margin, and *open* where neither can be said. A claim that two
+  things are equal is the reverse: within the margin is *shown*.
+* The margin is half of the effect that the document prints, at least 0.5 points; of times and memory it is half of
+  what the ratio differs from 1, at least 5 %.
+* A difference is paired by seed and split where both sides have them, and Welch's otherwise; a claim about several
+  recipes compares their means. The claims of a document are one family: their p values are corrected for their
+  number (Holm).
+* Runs of different epochs, images, resolutions or versions of a recipe are never in one effect. Our budgets are
+  smaller than the documents': a verdict holds for the budget beside it.
 * *Own table*: whether the effect in the document's own table is what its text claims.
-* Hours of open claims: what more seeds at the same budget take on one thread, so that a difference as large as ours would be decided with
-  a probability of 80 %, corrected for the number of open claims. Of claims without runs: three seeds at the document's largest budget."""
+* Hours of open claims: what more seeds at the same budget take on one thread, so that a difference as large as ours
+  would be decided with a probability of 80 %, corrected for the number of open claims. Of claims without runs: three
+  seeds at the document's largest budget."""
 
 
 def page() -> str:
     found = {document.name: answers(document) for document in DOCUMENTS.values()}
     every = [answer for some in found.values() for answer in some]
-    parts = ["# Which claims of the five documents hold", _in_short(every), INTRO, _summary(found), "## How to read the tables", HOW]
+    parts = [
+        "# Which claims of the five documents hold",
+        _in_short(every),
+        INTRO,
+        _summary(found),
+        "## How to read the tables",
+        HOW,
+    ]
     parts += [part for document in DOCUMENTS.values() for part in _section(document, found[document.name])]
     return "\n\n".join(parts)
 
@@ -51,7 +61,10 @@ def _in_short(every: Sequence[Answer]) -> str:
 
 
 def _summary(found: dict[str, list[Answer]]) -> str:
-    lines = ["| document | claims | shown | ruled out | open | without runs | against its own table |", "|---|--:|--:|--:|--:|--:|--:|"]
+    lines = [
+        "| document | claims | shown | ruled out | open | without runs | against its own table |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
     for name, some in found.items():
         counts = Counter(map(verdict, some))
         numbers = [len(some), counts["shown"], counts["ruled out"], counts["open"]]

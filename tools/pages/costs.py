@@ -21,7 +21,8 @@ from vixformer.measure.cost import parameters
 from vixformer.measure.machine import in_words
 
 TIMED = {"seconds_an_epoch": "step", "ms_a_step": "step", "inference_ms": "inference"}
-"""Columns of a document that stand beside what was timed in turn, not beside seconds of runs, which had other work beside them."""
+"""Columns of a document that stand beside what was timed in turn, not beside seconds of runs, which had other work
+beside them."""
 GPU = kept_timings(TIMINGS / "cuda")
 
 
@@ -62,7 +63,9 @@ def _absolute(times: Kept, name: str, c: Printed, what: str) -> str:
     if "seconds" not in c.printed:
         return f"{ms:,.1f}"
     recipe = load_recipe(name)
-    images = epoch_images(recipe) if what == "step" else DataSet.member(recipe.data.name.partition(":")[0]).counts["test"]
+    images = (
+        epoch_images(recipe) if what == "step" else DataSet.member(recipe.data.name.partition(":")[0]).counts["test"]
+    )
     seconds = images / timing["batch"] * ms / 1e3
     return f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:,.1f}"
 
@@ -80,7 +83,11 @@ def peaks(base: str | None) -> list[Column]:
         fused, whole = peak(name), peak(name + NAIVE)
         if exact is None or fused is None or MEMORY[name]["batch"] != MEMORY[f"{base}{NAIVE}"]["batch"]:
             return ""
-        return f"{100 * fused / exact:.0f}" if whole is None else f"{100 * fused / exact:.0f}, naive {100 * whole / exact:.0f}"
+        return (
+            f"{100 * fused / exact:.0f}"
+            if whole is None
+            else f"{100 * fused / exact:.0f}, naive {100 * whole / exact:.0f}"
+        )
 
     return [("peak MiB, here", absolute), ("naive exact = 100, here", relative)]
 
@@ -96,12 +103,19 @@ def timing(names: Sequence[str], base: str | None) -> str:
     machines = sorted({in_words(TIMES[name]["machine"]) for name in timed})
     whole = all("step_calls" in TIMES[name] for name in timed)
     told = [
-        f"Times here: the median of {either(calls)} training steps and of as many inferences of each row, in batches of {either(batches)}"
-        + (f" (the recipes': {either(own)})" if own != batches else ""),
-        f"seconds extrapolated to an epoch of {either(images)} images or to the test images, on {' or '.join(machines)}.",
+        f"Times here: the median of {either(calls)} training steps and of as many inferences of each row, in batches of"
+        f" {either(batches)}" + (f" (the recipes': {either(own)})" if own != batches else ""),
+        (
+            f"seconds extrapolated to an epoch of {either(images)} images or to the test images, on"
+            f" {' or '.join(machines)}."
+        ),
     ]
     if base is not None:
-        known = "are of pairs of calls" if whole else "are from the spread of each row: single calls were not kept, so they are wider"
+        known = (
+            "are of pairs of calls"
+            if whole
+            else "are from the spread of each row: single calls were not kept, so they are wider"
+        )
         told.append(f"Ratios are of rows timed in turn; their 95 % intervals {known}.")
     return " ".join([", ".join(told[:2]), *told[2:]])
 
@@ -110,10 +124,15 @@ def ranges(names: Sequence[str], base: str | None) -> str:
     """Over all rows that were timed, trained or not."""
     parts = []
     for what, verb in (("step", "a training step takes"), ("inference", "inference takes")):
-        found = {name: r for name in names if base and name != base and (r := ratio_of(TIMES, name, base, what)) is not None}
+        found = {
+            name: r for name in names if base and name != base and (r := ratio_of(TIMES, name, base, what)) is not None
+        }
         if len(found) > 1 and base:
             ratios = [r.ratio for r in found.values()]
             verdicts = Counter(r.verdict for r in found.values())
             told = ", ".join(f"{verdicts[v]} {v}" for v in ("faster", "slower", "undecided") if verdicts[v])
-            parts.append(f"{verb} {min(ratios):.2f} to {max(ratios):.2f} times that of `{base}` over all {len(found)} rows timed ({told})")
+            parts.append(
+                f"{verb} {min(ratios):.2f} to {max(ratios):.2f} times that of `{base}` over all {len(found)} rows timed"
+                f" ({told})"
+            )
     return f"{'; '.join(parts).capitalize()}." if parts else ""

@@ -18,10 +18,11 @@ TITLES: dict[Kind, str] = {
 }
 KINDS: tuple[Kind, ...] = get_args(Kind)
 INTRO = (
-    "For whoever knows one of the five documents and looks for a part of it here: every system, setting, measure, table, figure, "
-    "experiment and outlook that a document names, what it is called here, and what differs. Recipes run with `vix train`, words are "
-    "values of `--model.attention`, options are set as `--train.epochs 3`, figures are drawn by `vix report`. Tables and figures are "
-    "reproduced by `vix reproduce`, which prints the document's figures beside yours."
+    "For whoever knows one of the five documents and looks for a part of it here: every system, setting, measure,"
+    " table, figure, experiment and outlook that a document names, what it is called here, and what differs. Recipes"
+    " run with `vix train`, words are values of `--model.attention`, options are set as `--train.epochs 3`, figures are"
+    " drawn by `vix report`. Tables and figures are reproduced by `vix reproduce`, which prints the document's figures"
+    " beside yours."
 )
 
 
@@ -37,7 +38,10 @@ def page() -> str:
 
 
 def _counts() -> str:
-    lines = ["| document | tables and figures | named | here | of them with a difference | not here |", "|---|--:|--:|--:|--:|--:|"]
+    lines = [
+        "| document | tables and figures | named | here | of them with a difference | not here |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
     for document in DOCUMENTS.values():
         here = [name for name in document.names if name.here]
         counts = (
@@ -67,7 +71,9 @@ def _rows(exhibit: Exhibit) -> str:
 def _names(names: list[Named]) -> str:
     lines = ["| named | where | here | what differs |", "|---|---|---|---|"]
     for name in names:
-        lines.append(f"| {name.what} | {name.where} | {', '.join(map(_here, name.here)) or 'not here'} | {name.differs} |")
+        lines.append(
+            f"| {name.what} | {name.where} | {', '.join(map(_here, name.here)) or 'not here'} | {name.differs} |"
+        )
     return "\n".join(lines)
 
 

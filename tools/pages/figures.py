@@ -1,4 +1,5 @@
-"""The figures of the documents, drawn from kept runs and timings by the definitions of `vix report`, into docs/results/figures."""
+"""The figures of the documents, drawn from kept runs and timings by the definitions of `vix report`, into
+docs/results/figures."""
 
 from __future__ import annotations
 
@@ -88,13 +89,19 @@ def _drawing(document: Document, exhibits: tuple[Exhibit, ...]) -> Drawing:
                 charts[f"{start}-{figure.name}{end}{label}.svg"] = replace(figure, title=title)
             missing = _missing(draw, names)
             if not found:
-                waits.append(f"*{draw}* of {data} waits for {'timings' if draw == 'times' else 'runs'} of {_some(missing or names)}")
+                waits.append(
+                    f"*{draw}* of {data} waits for {'timings' if draw == 'times' else 'runs'} of"
+                    f" {_some(missing or names)}"
+                )
             elif missing:
                 partial.append(f"{len(names) - len(missing)} of {len(names)} rows of {data}")
     if not exhibit.draws:
         waits.append("nothing here draws it yet")
     if "curves" in exhibit.draws and not _tracked(exhibit.recipes()):
-        waits.append(f"test curves wait for runs that read the test set after every epoch (`train.track_test`): {_some(exhibit.recipes())}")
+        waits.append(
+            "test curves wait for runs that read the test set after every epoch (`train.track_test`):"
+            f" {_some(exhibit.recipes())}"
+        )
     return Drawing(exhibits, charts, pictures, tuple(waits), tuple(dict.fromkeys(partial)))
 
 
@@ -121,7 +128,9 @@ def run_groups(names: Sequence[str]) -> list[Group]:
 
 
 def group_of(name: str, runs: Sequence[Kept]) -> Group:
-    return Group(name, tuple(Run(Path(name), recipe_from_dict(r.recipe, name), r.summary, name, r.history) for r in runs))
+    return Group(
+        name, tuple(Run(Path(name), recipe_from_dict(r.recipe, name), r.summary, name, r.history) for r in runs)
+    )
 
 
 def timed_groups(names: Sequence[str]) -> list[Group]:
@@ -177,12 +186,15 @@ def memory_figure(names: Sequence[str]) -> Figure | None:
 def attention_files(document: Document) -> dict[str, list[str]]:
     """By the name of the file, the rows that it may show."""
     return {
-        f"{document.name}-attention-{data}.png": names for data, names in by_data(list(document.printed)).items() if data != "synthetic"
+        f"{document.name}-attention-{data}.png": names
+        for data, names in by_data(list(document.printed)).items()
+        if data != "synthetic"
     }
 
 
 def _looks(names: Sequence[str], groups: Sequence[Group]) -> bytes | None:
-    """Of the best of these rows whose weights are in a run folder: the best with exact attention, and others beside it."""
+    """Of the best of these rows whose weights are in a run folder: the best with exact attention, and others beside
+    it."""
     known = {name.replace("/", "-"): name for name in names}
     found = [replace(group, name=_trained(known[group.name], group)) for group in groups if group.name in known]
     if not found or _of_data(names[0]) is None:
@@ -202,7 +214,11 @@ def _trained(name: str, group: Group) -> str:
 
 def learned_figure(document: Document) -> Figure | None:
     """Numbers that a mechanism learned, by epoch."""
-    names = [n for n in document.printed if any("." in key for run in RUNS.get(n, []) for record in run.history for key in record)]
+    names = [
+        n
+        for n in document.printed
+        if any("." in key for run in RUNS.get(n, []) for record in run.history for key in record)
+    ]
     found = list(charts_of("learned", names))
     return found[0][1] if found else None
 
@@ -219,8 +235,8 @@ def files(document: Document) -> dict[str, Figure]:
 
 
 def written(documents: Sequence[Document], folders: Sequence[Path] = ()) -> None:
-    """Draws what is not there as it should be. Pictures of data that is not here stay as they are, and so do maps of attention unless these
-    folders have runs with weights."""
+    """Draws what is not there as it should be. Pictures of data that is not here stay as they are, and so do maps of
+    attention unless these folders have runs with weights."""
     groups = find_runs(folders).groups
     FOLDER.mkdir(exist_ok=True)
     keep = set[str]()

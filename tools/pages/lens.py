@@ -39,7 +39,12 @@ GROUPS = {
     "Prism's network: its end, its width, its start": ("end-relu", "end-elu", "wider", "orthogonal", "plain-start"),
     "ReLU features, sharpened, gated, normalized": ("power-2", "learned-power", "focused", "cosine", "gate", "norm"),
     "ReLU features that see neighbors": ("look-conv", "look-graph"),
-    "features along directions: random, learned, growing, prototypes": ("random", "learned-directions", "grown", "prototypes"),
+    "features along directions: random, learned, growing, prototypes": (
+        "random",
+        "learned-directions",
+        "grown",
+        "prototypes",
+    ),
     "features a layer, chosen by `vix search`": ("searched",),
     "both signs, polynomial": ("both-signs", "polynomial"),
     "exponentials": ("exp", "temperature", "softmax-features"),
@@ -53,18 +58,21 @@ CLEAN = (2, 3, 4)
 def page() -> str:
     parts = [
         "# Lens and Prism beside other attention",
-        "One ViT (width 64, depth 4, 4 heads, rotary positions), one budget, the same seeds and splits, and the "
-        "parameters of `prism` within 2 %. *prism minus it* and *lens minus it* are mean "
-        "differences over the seeds that both have, with their paired 95 % intervals; where that leaves out zero the difference is more "
-        f"than the noise of seeds. *In short* says what is shown against a margin of {MARGIN} points, with Holm's correction for the rows "
-        "of a table; what is neither shown nor ruled out is open. All are judged by the same test images: that other images would say the "
-        "same is not in an interval, and of Tiny ImageNet there are a thousand. One learning rate for all, tuned for none; random features "
-        "are drawn once, since these "
-        "trainings are too short to draw them anew; `matrix` has as many features as a head is wide, since more would be more weights. "
-        "Times are of one training step and one inference of the whole model with two threads, in turn, to exact attention, on "
-        f"{TIMES['lens/cifar10/prism']['machine']['processor']} "
-        "(`python -m tools.runs time 'lens/cifar10/*'`, and so on). Where a table names two machines some pairs are of both: such a pair "
-        "has the same start, data and order, and rounds differently.",
+        (
+            "One ViT (width 64, depth 4, 4 heads, rotary positions), one budget, the same seeds and splits, and the"
+            " parameters of `prism` within 2 %. *prism minus it* and *lens minus it* are mean differences over the"
+            " seeds that both have, with their paired 95 % intervals; where that leaves out zero the difference is"
+            f" more than the noise of seeds. *In short* says what is shown against a margin of {MARGIN} points, with"
+            " Holm's correction for the rows of a table; what is neither shown nor ruled out is open. All are judged"
+            " by the same test images: that other images would say the same is not in an interval, and of Tiny"
+            " ImageNet there are a thousand. One learning rate for all, tuned for none; random features are drawn"
+            " once, since these trainings are too short to draw them anew; `matrix` has as many features as a head is"
+            " wide, since more would be more weights. Times are of one training step and one inference of the whole"
+            " model with two threads, in turn, to exact attention, on"
+            f" {TIMES['lens/cifar10/prism']['machine']['processor']} (`python -m tools.runs time 'lens/cifar10/*'`, and"
+            " so on). Where a table names two machines some pairs are of both: such a pair has the same start, data"
+            " and order, and rounds differently."
+        ),
         "## The record",
         _record(),
     ]
@@ -77,17 +85,24 @@ def page() -> str:
             continue
         columns: list[Column] = [
             *([("attention", _attention)] if where == "parts" else []),
-            ("top-1", ours("test_top1")), ("seeds", count), *((f"{one} minus it", _minus(base, one)) for one in ours_here),
+            ("top-1", ours("test_top1")), ("seeds", count),
+            *((f"{one} minus it", _minus(base, one)) for one in ours_here),
             *([("prism minus it, seeds 2 to 4", _minus(base, "prism", CLEAN))] if where == "cifar10" else []),
             ("parameters", ours("parameters", 0)),
             ("step, to exact", ratio("step", "exact")), ("inference, to exact", ratio("inference", "exact")),
         ]  # fmt: skip
         short = "**In short:** " + " ".join(_short(base, one, names) for one in ours_here)
         many = where == "parts"  # too many for sentences
-        parts += [f"## {TITLES[where]}", settings({name: RUNS[name] for name in names}), *([] if many else [short]), table(names, columns)]
+        parts += [
+            f"## {TITLES[where]}",
+            settings({name: RUNS[name] for name in names}),
+            *([] if many else [short]),
+            table(names, columns),
+        ]
         seeds = len(RUNS[base + ours_here[0]])
         each = statistics.fmean(min(run.summary["seconds_in_all"] for run in RUNS[name]) for name in names)
-        hours = seeds * len(setting.names) * each / 2 / 3600  # rows that are not run yet count as the mean of those that are
+        # rows that are not run yet count as the mean of those that are
+        hours = seeds * len(setting.names) * each / 2 / 3600
         command = f"`vix compare 'lens/{where}/*' --seeds {seeds} --against {base}{ours_here[0]} --jobs 2`"
         parts += [f"{command}, about {hours:.1f} hours by the fastest run of each row."]
     parts += ["## With equal tuning", *_tuned()]
@@ -103,8 +118,15 @@ def _tuned() -> list[str]:
 def overview() -> str:
     """Of docs/lens.md: what `prism` is ahead by, a column a setting."""
     places = [where for where in SETTINGS if where != "parts" and f"lens/{where}/prism" in RUNS]
-    rivals = [name for name in SETTINGS["cifar10"].names if name != "prism" and any(f"lens/{where}/{name}" in RUNS for where in places)]
-    lines = ["| `prism` minus | " + " | ".join(TITLES[where] for where in places) + " |", "|---" + "|--:" * len(places) + "|"]
+    rivals = [
+        name
+        for name in SETTINGS["cifar10"].names
+        if name != "prism" and any(f"lens/{where}/{name}" in RUNS for where in places)
+    ]
+    lines = [
+        "| `prism` minus | " + " | ".join(TITLES[where] for where in places) + " |",
+        "|---" + "|--:" * len(places) + "|",
+    ]
     tops = [f"{statistics.fmean(_seeds(f'lens/{where}/prism').values()):.1f} %" for where in places]
     lines += ["| (`prism` itself) | " + " | ".join(tops) + " |"]
     for name in rivals:
@@ -114,7 +136,9 @@ def overview() -> str:
 
 def ablation() -> str:
     """Of docs/lens.md: test top-1 of every part, by what it changes."""
-    seeds = sorted({len(RUNS[f"lens/parts/{name}"]) for name in SETTINGS["parts"].names if f"lens/parts/{name}" in RUNS})
+    seeds = sorted(
+        {len(RUNS[f"lens/parts/{name}"]) for name in SETTINGS["parts"].names if f"lens/parts/{name}" in RUNS}
+    )
     lines = [f"| what | test top-1, mean of {' or '.join(map(str, seeds))} seeds |", "|---|---|"]
     for what, names in GROUPS.items():
         found = {name: _seeds(f"lens/parts/{name}").values() for name in names if f"lens/parts/{name}" in RUNS}
@@ -128,7 +152,9 @@ def times() -> str:
     for where, tokens in TOKENS.items():
         for timings in (TIMES, kept_timings(ELSEWHERE)):
             here = {name.removeprefix(f"lens/{where}/"): timing for name, timing in timings.items()}
-            step, inference = ({name: here[name][key]["median"] for name in CLOCKED} for key in ("step_ms", "inference_ms"))
+            step, inference = (
+                {name: here[name][key]["median"] for name in CLOCKED} for key in ("step_ms", "inference_ms")
+            )
             lines += [f"| {tokens:,} | {here['prism']['machine']['processor']} | {_ratios(step, inference)} |"]
     return "\n".join(lines)
 
@@ -148,7 +174,9 @@ def _medians(path: Path) -> dict[str, float]:
 
 
 def _ratios(step: dict[str, float], inference: dict[str, float]) -> str:
-    return " | ".join(f"{step[one] / step[other]:.2f}, {inference[one] / inference[other]:.2f}" for one, other in TIMED.values())
+    return " | ".join(
+        f"{step[one] / step[other]:.2f}, {inference[one] / inference[other]:.2f}" for one, other in TIMED.values()
+    )
 
 
 def _ahead(base: str, name: str) -> str:
@@ -170,7 +198,9 @@ def _seeds(name: str) -> dict[int, float]:
     return {run.summary["seed"]: run.summary["test_top1"] for run in RUNS.get(name, [])}
 
 
-def _shared(a: dict[int, float], b: dict[int, float], seeds: Iterable[int] | None = None) -> tuple[dict[int, float], dict[int, float]]:
+def _shared(
+    a: dict[int, float], b: dict[int, float], seeds: Iterable[int] | None = None
+) -> tuple[dict[int, float], dict[int, float]]:
     """What both have: the same start, split and order."""
     both = [seed for seed in a if seed in b and (seeds is None or seed in set(seeds))]
     return {seed: a[seed] for seed in both}, {seed: b[seed] for seed in both}
@@ -195,8 +225,13 @@ def _short(base: str, one: str, rivals: Iterable[str]) -> str:
     names = [name for name in rivals if name != base + one]
     effects = [effect(*_shared(_seeds(base + one), _seeds(name)), images=None) for name in names]
     found: dict[str, list[str]] = {}
-    for name, apart, judged in zip(names, effects, judge([(apart, "different", MARGIN) for apart in effects]), strict=True):
-        what = {"shown": "beats" if apart and apart.mean > 0 else "loses to", "ruled out": f"is within {MARGIN} points of"}
+    for name, apart, judged in zip(
+        names, effects, judge([(apart, "different", MARGIN) for apart in effects]), strict=True
+    ):
+        what = {
+            "shown": "beats" if apart and apart.mean > 0 else "loses to",
+            "ruled out": f"is within {MARGIN} points of",
+        }
         found.setdefault(what.get(judged.verdict, ""), []).append(f"`{name.removeprefix(base)}`")
     undecided = found.pop("", [])
     told = [f"`{one}` {what} {', '.join(names)}" for what, names in found.items()]
@@ -208,12 +243,13 @@ def _record() -> str:
     run = RUNS["lens/record"][0]
     s, seconds = run.summary, sum(epoch["seconds"] for epoch in run.history)
     return (
-        f"`lens/record`: a convolutional stem and {run.recipe['model']['depth']} layers of `lens`, {s['parameters']:,} parameters, no "
-        f"other attention. **{s['test_top1']:.2f} %** of the CIFAR-10 test images, read once, at the epoch that validation chose; the "
-        "documents' best is 88.64 % (Performer-GELU on an A100). One seed; the test images had been read for one earlier configuration "
-        f"(91.33 %, in the recipe's docstring). {seconds / 3600:.1f} hours on {in_words(s['machine'])}, two processes of one thread, with "
-        "other work on the same cores at times: `OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 2 -m vixformer train "
-        "lens/record` ([every epoch](#the-record-epoch-by-epoch))."
+        f"`lens/record`: a convolutional stem and {run.recipe['model']['depth']} layers of `lens`, {s['parameters']:,}"
+        f" parameters, no other attention. **{s['test_top1']:.2f} %** of the CIFAR-10 test images, read once, at the"
+        " epoch that validation chose; the documents' best is 88.64 % (Performer-GELU on an A100). One seed; the test"
+        " images had been read for one earlier configuration (91.33 %, in the recipe's docstring)."
+        f" {seconds / 3600:.1f} hours on {in_words(s['machine'])}, two processes of one thread, with other work on the"
+        " same cores at times: `OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 2 -m vixformer train"
+        " lens/record` ([every epoch](#the-record-epoch-by-epoch))."
     )
 
 

@@ -29,9 +29,12 @@ class Cost:
 
 
 def costs_to_decide(found: Sequence[Answer]) -> list[Cost | None]:
-    """Of one document's claims; None of those that are decided, and of times and memory, which are measured in minutes."""
+    """Of one document's claims; None of those that are decided, and of times and memory, which are measured in
+    minutes."""
     left = [answer for answer in found if answer.found.judged.verdict == "open" and decidable(answer.found.effect)]
-    return [None if answer.found.judged.verdict != "open" else _cost(answer, found, max(1, len(left))) for answer in found]
+    return [
+        None if answer.found.judged.verdict != "open" else _cost(answer, found, max(1, len(left))) for answer in found
+    ]
 
 
 def _cost(answer: Answer, every: Sequence[Answer], family: int) -> Cost | None:
@@ -49,7 +52,8 @@ def _cost(answer: Answer, every: Sequence[Answer], family: int) -> Cost | None:
 
 
 def seeds_to_decide(found: Effect, margin: float, level: float) -> int:
-    """Seeds of each side, so that a difference as large as the one found is shown, or ruled out where it is within the margin."""
+    """Seeds of each side, so that a difference as large as the one found is shown, or ruled out where it is within the
+    margin."""
     paired = found.method == "paired"
     sd, size = found.error * math.sqrt(found.count / (1 if paired else 2)), abs(found.mean)
     asked = [{"effect": size}] if size else []
@@ -58,7 +62,8 @@ def seeds_to_decide(found: Effect, margin: float, level: float) -> int:
 
 
 def _seconds(answer: Answer, every: Sequence[Answer]) -> float | None:
-    """Of one seed of all rows of a claim: of its own runs, or by images of those of its document's usual budget, which is the largest."""
+    """Of one seed of all rows of a claim: of its own runs, or by images of those of its document's usual budget, which
+    is the largest."""
     if answer.block is not None:
         return sum(_mean(runs) for runs in answer.block.runs.values())
     blocks = [other.block for other in every if other.block is not None]
@@ -79,9 +84,13 @@ def _rows(claim: Claim) -> list[str]:
 def _rate(name: str) -> float | None:
     """Seconds an image, of all runs of this recipe, or of its folder."""
     folder = name.rpartition("/")[0]
-    runs = EVERY.get(name) or [run for other, some in EVERY.items() if other.rpartition("/")[0] == folder for run in some]
+    runs = EVERY.get(name) or [
+        run for other, some in EVERY.items() if other.rpartition("/")[0] == folder for run in some
+    ]
     return (
-        statistics.median(run.summary["train_seconds"] / (run.summary["epochs"] * run.summary["train_images"]) for run in runs)
+        statistics.median(
+            run.summary["train_seconds"] / (run.summary["epochs"] * run.summary["train_images"]) for run in runs
+        )
         if runs
         else None
     )

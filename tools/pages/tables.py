@@ -1,4 +1,5 @@
-"""Cells, rows and sentences from what is kept in docs/results: the runs, the timings, and the figures the documents report."""
+"""Cells, rows and sentences from what is kept in docs/results: the runs, the timings, and the figures the documents
+report."""
 
 from __future__ import annotations
 
@@ -23,7 +24,12 @@ REPORTED = {name: row for document in DOCUMENTS.values() for name, row in docume
 """By recipe, in the documents' order."""
 for _name in REPORTED:  # rows that a document prints twice
     _same = f"fast-attention/exp1/{_name.rpartition('/')[2]}"
-    if _name not in RUNS and _name.startswith("fast-attention/") and _same in RUNS and load_recipe(_name) == load_recipe(_same):
+    if (
+        _name not in RUNS
+        and _name.startswith("fast-attention/")
+        and _same in RUNS
+        and load_recipe(_name) == load_recipe(_same)
+    ):
         RUNS[_name], EVERY[_name] = RUNS[_same], EVERY[_same]
 
 Cell = Callable[[str], str]
@@ -98,7 +104,10 @@ def settings(found: Mapping[str, Sequence[Kept]]) -> str:
     tested = {(run.summary["test_images"], run.recipe["data"].get("test_fraction", 1.0)) for run in runs}
     parts = [f"{n:,} images ({100 * share:.1f} % of the test set)" for n, share in sorted(tested)]
     facts = [
-        f"Here: {either(epochs)} epoch{'' if epochs == {1} else 's'} on {either(images)} training images of {either(classes)} classes",
+        (
+            f"Here: {either(epochs)} epoch{'' if epochs == {1} else 's'} on {either(images)} training images of"
+            f" {either(classes)} classes"
+        ),
         f"batches of {either(batches)}",
         *([f"tested on {' or '.join(parts)}"] if any(share != 1 for _, share in tested) else []),
         " or ".join(sorted(precision)),
@@ -108,7 +117,15 @@ def settings(found: Mapping[str, Sequence[Kept]]) -> str:
     return ", ".join(facts) + _changes(found)
 
 
-TOLD = {"train.epochs", "train.batch_size", "train.precision", "train.track_test", "train.measure", "data.fraction", "data.test_fraction"}
+TOLD = {
+    "train.epochs",
+    "train.batch_size",
+    "train.precision",
+    "train.track_test",
+    "train.measure",
+    "data.fraction",
+    "data.test_fraction",
+}
 """What the first sentence of a table says."""
 
 
@@ -119,9 +136,16 @@ def _changes(found: Mapping[str, Sequence[Kept]]) -> str:
         for run in runs:
             for key, (was, now) in changed(run.recipe, name).items():
                 if key not in TOLD:
-                    where.setdefault(f"`{key}` {_word(was)} instead of {_word(now)}", {})[name.rpartition("/")[2]] = None
-    some = {change: "" if len(names) == len(found) else f" (in {', '.join(f'`{n}`' for n in names)})" for change, names in where.items()}
-    return f" Not as the recipes are today: {', '.join(change + names for change, names in some.items())}." if some else ""
+                    where.setdefault(f"`{key}` {_word(was)} instead of {_word(now)}", {})[name.rpartition("/")[2]] = (
+                        None
+                    )
+    some = {
+        change: "" if len(names) == len(found) else f" (in {', '.join(f'`{n}`' for n in names)})"
+        for change, names in where.items()
+    }
+    return (
+        f" Not as the recipes are today: {', '.join(change + names for change, names in some.items())}." if some else ""
+    )
 
 
 def _word(value: object) -> str:

@@ -9,12 +9,22 @@ from tools.pages.tables import EVERY, TRIALS
 from vixformer.results.evidence import MARGIN, effect, judge
 from vixformer.results.runs import spread
 
-HEAD = ("recipe", "rates tried", "chosen", "top-1 %", "minus exact", "verdict", "top-1 % at its own rate", "minus exact at own rates")
+HEAD = (
+    "recipe",
+    "rates tried",
+    "chosen",
+    "top-1 %",
+    "minus exact",
+    "verdict",
+    "top-1 % at its own rate",
+    "minus exact at own rates",
+)
 
 PROTOCOL = (
-    "Every row had the same number of learning-rate trials, a factor of 3 apart, with a seed and a split of their own; the best validation "
-    "accuracy chose. Then fresh seeds, which vary the start, the split and the order of images. Differences have paired 95 % intervals; "
-    f"verdicts are against a margin of {MARGIN} points, with Holm's correction for the rows of the table."
+    "Every row had the same number of learning-rate trials, a factor of 3 apart, with a seed and a split of their own;"
+    " the best validation accuracy chose. Then fresh seeds, which vary the start, the split and the order of images."
+    f" Differences have paired 95 % intervals; verdicts are against a margin of {MARGIN} points, with Holm's correction"
+    " for the rows of the table."
 )
 
 
@@ -42,10 +52,18 @@ def table(names: Sequence[str], base: str) -> str:
     others = [name for name in rows if name != base]
     apart = {name: effect(rows[name].tuned, rows[base].tuned) for name in others}
     at_own = {name: effect(rows[name].own, rows[base].own) for name in others if rows[name].own and rows[base].own}
-    verdicts = {name: j.verdict for name, j in zip(others, judge([(apart[n], "different", MARGIN) for n in others]), strict=True)}
+    verdicts = {
+        name: j.verdict
+        for name, j in zip(others, judge([(apart[n], "different", MARGIN) for n in others]), strict=True)
+    }
     lines = ["| " + " | ".join(HEAD) + " |", "|---" + "|--:" * (len(HEAD) - 1) + "|"]
     for name, row in rows.items():
-        cells = [f"`{name}`", ", ".join(f"{rate:g}" for rate in row.rates), f"{row.chosen:g}", str(spread(row.tuned.values()))]
+        cells = [
+            f"`{name}`",
+            ", ".join(f"{rate:g}" for rate in row.rates),
+            f"{row.chosen:g}",
+            str(spread(row.tuned.values())),
+        ]
         cells += [str(apart.get(name) or ""), verdicts.get(name, "")]
         cells += [str(spread(row.own.values())) if row.own else "", str(at_own.get(name) or "")]
         lines.append("| " + " | ".join(cells) + " |")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from typing import Literal
+
+from pydantic import TypeAdapter
 
 from vixformer.recipes import RECIPES
 from vixformer.registry import unknown
@@ -60,8 +62,8 @@ class Exhibit:
 
 @dataclass(frozen=True)
 class Claim:
-    """`one` against `other`: sets of recipes, each averaged over its recipes before seeds are compared. Accuracy is a difference in points,
-    a cost a ratio, which is `below` where `one` is cheaper."""
+    """`one` against `other`: sets of recipes, each averaged over its recipes before seeds are compared. Accuracy is a
+    difference in points, a cost a ratio, which is `below` where `one` is cheaper."""
 
     text: str
     where: str
@@ -75,7 +77,8 @@ class Claim:
     column: str | None = None
     """Of its tables, where it is not the document's usual one."""
     epochs: Literal["own", "all"] = "own"
-    """Which epochs must be equal on both sides: those of the run, or also those of the run whose weights it started from."""
+    """Which epochs must be equal on both sides: those of the run, or also those of the run whose weights it started
+    from."""
     note: str = ""
     """Where the document contradicts itself, or what the reader has to know."""
 
@@ -90,16 +93,12 @@ class Named:
     what: str
     where: str
     here: tuple[str, ...]
-    """`recipe NAME`, `option SECTION.FIELD`, `word EXPRESSION`, `model NAME`, `data NAME`, `command vix ...`, `figure NAME`, `page FILE`,
-    `tool NAME`: each is checked to exist. Empty: it is not here, and `differs` says why."""
+    """`recipe NAME`, `option SECTION.FIELD`, `word EXPRESSION`, `model NAME`, `data NAME`, `command vix ...`, `figure
+    NAME`, `page FILE`, `tool NAME`: each is checked to exist. Empty: it is not here, and `differs` says why."""
     differs: str = ""
     kind: Kind = "system"
     shows: tuple[str, ...] = ()
     """Numbered tables and figures of the document that are no exhibits, such as "figure 1"."""
-
-
-def named(kind: Kind, *names: Named) -> tuple[Named, ...]:
-    return tuple(replace(name, kind=kind) for name in names)
 
 
 @dataclass(frozen=True)
@@ -122,17 +121,19 @@ class Document:
     @cached_property
     def printed(self) -> dict[str, dict[str, str]]:
         """Its own figures, by recipe, in its order."""
-        text = (files("vixformer.documents") / f"{self.name}.csv").read_text()
-        return {row["recipe"]: row for row in csv.DictReader(text.splitlines())}
+        return {row["recipe"]: row for row in _table(self.name)}
 
     def exhibit(self, what: str, number: int) -> Exhibit:
         for found in self.exhibits:
             if (found.what, found.number) == (what, number):
                 return found
-        raise ValueError(unknown(f"exhibit of {self.name}", f"{what} {number}", [found.name for found in self.exhibits]))
+        raise ValueError(
+            unknown(f"exhibit of {self.name}", f"{what} {number}", [found.name for found in self.exhibits])
+        )
 
     def effect(self, claim: Claim) -> float | None:
-        """What its own tables say of a claim: a difference in points, or for costs a ratio; None where they do not hold it."""
+        """What its own tables say of a claim: a difference in points, or for costs a ratio; None where they do not hold
+        it."""
         if claim.printed is not None:
             return claim.printed
         column = claim.column or (self.top1 if claim.measure == "top-1" else None)
@@ -173,8 +174,71 @@ class Document:
 
 COST_MARGIN = 0.05
 """Of ratios of times and memory."""
-FUSED = "Beside exact attention that keeps all scores in memory, as the document's does; ours is fused and keeps none."
-"""Of claims about memory."""
+
+
+def read_document(
+    name: str,
+    title: str,
+    year: int,
+    *,
+    top1: str,
+    columns: tuple[Column, ...],
+    tables: int = 0,
+    figures: int = 0,
+    note: str = "",
+) -> Document:
+    """From its tables in this folder; `columns` are those of its printed tables, and an exhibit can have some of
+    them."""
+    return Document(
+        name,
+        title,
+        year,
+        top1,
+        tuple(_exhibit(row, columns) for row in _table(f"{name}.exhibits")),
+        tuple(_CLAIM.validate_python(_split(row, "one", "other")) for row in _table(f"{name}.claims")),
+        tuple(_NAMED.validate_python(_split(row, "here", "shows", by="; ")) for row in _table(f"{name}.names")),
+        tables,
+        figures,
+        note,
+    )
+
+
+_CLAIM, _NAMED = TypeAdapter(Claim), TypeAdapter(Named)
+
+
+def _table(name: str) -> list[dict[str, str]]:
+    text = (files("vixformer.documents") / f"{name}.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def _split(row: Mapping[str, str], *several: str, by: str = " ") -> dict[str, str | list[str]]:
+    """The cells that say something; those with several values as lists."""
+    lists = {key: _written_out(filter(None, row[key].split(by))) for key in several}
+    return {key: cell for key, cell in row.items() if cell} | lists
+
+
+def _exhibit(row: Mapping[str, str], columns: tuple[Column, ...]) -> Exhibit:
+    what, _, number = row["exhibit"].partition(" ")
+    shown = row["columns"].split() or [c.printed for c in columns if what == "table"]
+    return Exhibit(
+        "table" if what == "table" else "figure",
+        int(number),
+        row["about"],
+        tuple(_written_out(row["rows"].split())),
+        tuple(c for c in columns if c.printed in shown),
+        row["base"] or None,
+        tuple(row["draws"].split()),
+    )
+
+
+def _written_out(patterns: Iterable[str]) -> list[str]:
+    """exp1/vit and exp2/vit for exp{1,2}/vit."""
+    found: list[str] = []
+    for pattern in patterns:
+        before, brace, rest = pattern.partition("{")
+        choices, _, after = rest.partition("}")
+        found += _written_out(before + choice + after for choice in choices.split(",")) if brace else [pattern]
+    return found
 
 
 def is_cost(measure: Measure) -> bool:

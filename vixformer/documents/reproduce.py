@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from vixformer.config import Data, Recipe
-from vixformer.data.dataset import DataSet, Images
+from vixformer.data.dataset import DataSet, Images, Part
 from vixformer.documents.claims import Column, Document, Exhibit
 from vixformer.documents.verdicts import Found, verdicts
 from vixformer.experiments.compare import TIMED_BATCH, Comparison, Row
@@ -62,11 +61,15 @@ def _ours(exhibit: Exhibit, row: Row) -> dict[str, str]:
 
 
 def _values(c: Column, row: Row, runs: Sequence[Run]) -> list[float]:
-    """Of every run, in the unit of the document where it can be: a budget trains on a part of the images, which makes an epoch shorter."""
+    """Of every run, in the unit of the document where it can be: a budget trains on a part of the images, which makes
+    an epoch shorter."""
     summaries = [run.summary or {} for run in runs]
     match c.ours:
         case "seconds_an_epoch":
-            return [s["seconds_an_epoch"] * epoch_images(run.recipe) / s["train_images"] for run, s in zip(runs, summaries, strict=True)]
+            return [
+                s["seconds_an_epoch"] * epoch_images(run.recipe) / s["train_images"]
+                for run, s in zip(runs, summaries, strict=True)
+            ]
         case "inference_ms":  # in turn, not beside other work
             whole = _counts(runs[0].recipe.data)["test"] / TIMED_BATCH / 1e3 if "seconds" in c.printed else 1.0
             return [row.inference.median * whole]
@@ -84,14 +87,16 @@ def judged(document: Document, found: Comparison) -> list[Found]:
     """The document's claims that these runs can say something of."""
     top1 = {row.name: row.by_seed for row in found.rows}
     runs = {row.name: [read_run(folder).summary or {} for folder in row.folders] for row in found.rows}
-    steps = {name: {s["seed"]: s["ms_a_step"] for s in summaries if s.get("ms_a_step")} for name, summaries in runs.items()}
+    steps = {
+        name: {s["seed"]: s["ms_a_step"] for s in summaries if s.get("ms_a_step")} for name, summaries in runs.items()
+    }
     return verdicts(document, {"top-1": top1, "step": steps}, {row.name: _images(row) for row in found.rows})
 
 
-def hours(names: Iterable[str], tell: Callable[[str], None] = lambda _: None) -> float:
-    """What these recipes would take on this machine at their own length: a step of one recipe of each kind is timed, and the others' are
-    scaled by their multiply-adds."""
-    return sum(_seconds(load_recipe(name), tell) for name in names) / 3600
+def hours(names: Iterable[str]) -> float:
+    """What these recipes would take on this machine at their own length: a step of one recipe of each kind is timed,
+    and the others' are scaled by their multiply-adds."""
+    return sum(_seconds(load_recipe(name)) for name in names) / 3600
 
 
 def epoch_images(recipe: Recipe) -> int:
@@ -100,19 +105,21 @@ def epoch_images(recipe: Recipe) -> int:
     return images if recipe.data.folds is None else images - images // recipe.data.folds
 
 
-def _seconds(recipe: Recipe, tell: Callable[[str], None]) -> float:
+def _seconds(recipe: Recipe) -> float:
     images = recipe.data.fraction * epoch_images(recipe)
-    speed, update = _speed(_kind(recipe), tell)
+    speed, update = _speed(_kind(recipe))
     return recipe.train.epochs * images * (forward_macs(recipe) / speed + update / recipe.train.batch_size)
 
 
 def _kind(recipe: Recipe) -> Recipe:
     """The recipe whose step is timed for this one: the same network with exact attention where it has q and k."""
     attention = recipe.model
-    return Recipe(data=Data(name=recipe.data.name, resize=recipe.data.resize), model=replace(attention, attention="softmax"))
+    return Recipe(
+        data=Data(name=recipe.data.name, resize=recipe.data.resize), model=replace(attention, attention="softmax")
+    )
 
 
-def _counts(data: Data) -> Mapping[str, int]:
+def _counts(data: Data) -> Mapping[Part, int]:
     """Of the whole set, whether it is here or not."""
     return DataSet.member(data.name.partition(":")[0]).counts
 
@@ -126,16 +133,19 @@ def forward_macs(recipe: Recipe) -> int:
 
 def _example(data: Data) -> Images:
     """An image of the right shape, of a set that may not be here."""
-    known: Any = DataSet.member(data.name.partition(":")[0])
-    classes = tuple(getattr(known, "classes", ())) or tuple(f"class {i}" for i in range(200))
+    known = DataSet.member(data.name.partition(":")[0])
+    names = getattr(known, "classes", None)
+    classes = (
+        names if isinstance(names, tuple) else tuple(f"class {i}" for i in range(200))
+    )  # a folder's are not known yet
     return Images.all(torch.zeros(1, *known.shape, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64), classes)
 
 
 @cache
-def _speed(recipe: Recipe, tell: Callable[[str], None]) -> tuple[float, float]:
-    """Forward multiply-adds a second in training, and seconds of an update of all weights, from two steps: the first one finds memory
-    cold. A large batch would take long on a slow machine, and a small one would make too much of the update."""
-    tell(f"timing steps on {recipe.data.name}")
+def _speed(recipe: Recipe) -> tuple[float, float]:
+    """Forward multiply-adds a second in training, and seconds of an update of all weights, from two steps: the first
+    one finds memory cold. A large batch would take long on a slow machine, and a small one would make too much of the
+    update."""
     model = recipe.build(_example(recipe.data))
     batch = max(1, min(32, PROBED // forward_macs(recipe)))
     images, labels = torch.randn(batch, model.in_chans, *model.img_size), torch.zeros(batch, dtype=torch.int64)

@@ -49,9 +49,11 @@ class Found:
         return f"x {middle:.2f} ({low:.2f} to {high:.2f})"
 
 
-def verdicts(document: Document, values: Values[Key], images: Mapping[str, int], claims: Sequence[Claim] | None = None) -> list[Found]:
-    """Of a document's claims that these runs have both sides of. `images` counts the test images of each recipe. All runs of a recipe must
-    have had the same budget."""
+def verdicts(
+    document: Document, values: Values[Key], images: Mapping[str, int], claims: Sequence[Claim] | None = None
+) -> list[Found]:
+    """Of a document's claims that these runs have both sides of. `images` counts the test images of each recipe. All
+    runs of a recipe must have had the same budget."""
     effects = [(claim, claim_effect(claim, values, images)) for claim in claims or document.claims]
     return judge_claims(document, [(claim, found) for claim, found in effects if found is not None])
 
@@ -63,7 +65,14 @@ def judge_claims(document: Document, effects: Sequence[tuple[Claim, Effect | Non
     }
     verdict = dict(zip(tested, judge(list(tested.values())), strict=True))
     return [
-        Found(claim, document.effect(claim), document.agrees(claim), document.margin(claim), found, verdict.get(i, UNDECIDED))
+        Found(
+            claim,
+            document.effect(claim),
+            document.agrees(claim),
+            document.margin(claim),
+            found,
+            verdict.get(i, UNDECIDED),
+        )
         for i, (claim, found) in enumerate(effects)
     ]
 
@@ -87,8 +96,11 @@ def claim_effect(claim: Claim, values: Values[Key], images: Mapping[str, int]) -
     return effect(*sides, images=None if is_cost(claim.measure) else counted)
 
 
-def _side(names: Sequence[str], runs: Mapping[str, Mapping[Key, float]], change: Callable[[float], float]) -> dict[Key, float]:
-    """The mean of its rows, for the repetitions that all of them have: rows that lack one would shift that one's mean."""
+def _side(
+    names: Sequence[str], runs: Mapping[str, Mapping[Key, float]], change: Callable[[float], float]
+) -> dict[Key, float]:
+    """The mean of its rows, for the repetitions that all of them have: rows that lack one would shift that one's
+    mean."""
     shared = set.intersection(*(set(runs[name]) for name in names))
     return averaged((key, change(value)) for name in names for key, value in runs[name].items() if key in shared)
 
@@ -101,8 +113,8 @@ def counted_rows(claim: Claim, runs: Mapping[str, Mapping[Key, float]]) -> tuple
 
 
 def paired_rows(claim: Claim, runs: Mapping[str, object]) -> tuple[list[str], list[str]]:
-    """The recipes of each side that have runs. Two sides of equal length are rows that differ in one thing: both of a pair or neither.
-    Otherwise a row counts where the other side has one in its folder, such as the same experiment."""
+    """The recipes of each side that have runs. Two sides of equal length are rows that differ in one thing: both of a
+    pair or neither. Otherwise a row counts where the other side has one in its folder, such as the same experiment."""
     one, other = claim.sides()
     if len(one) == len(other):
         pairs = [(a, b) for a, b in zip(one, other, strict=True) if a in runs and b in runs]
