@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.attention.cases import CAUSAL, CORES, WORDS, build, core_of, is_core
+from tests.support.attentions import CAUSAL, CORES, WORDS, build, core_of, is_core
 from vixformer import create_attention, ops
 from vixformer.attention.base import Mechanism, Shape
 from vixformer.ops import native
@@ -33,7 +33,10 @@ good = heads()
 mask = torch.ones(2, N, dtype=torch.bool)
 SIZES = r"takes q \(batch, 2, tokens, 16\), k \(batch, 2, keys, 16\) and v \(batch, 2, keys, 16\), not "
 WRONG: dict[str, tuple[tuple[Any, ...], str]] = {
-    "a grid of more places": ((good, good, good, None, (30, 30)), "a grid of 30 x 30 has more places than the 20 tokens given"),
+    "a grid of more places": (
+        (good, good, good, None, (30, 30)),
+        "a grid of 30 x 30 has more places than the 20 tokens given",
+    ),
     "a grid without rows": ((good, good, good, None, (0, 5)), "both at least 1, not"),
     "a grid of one side": ((good, good, good, None, (5,)), "both at least 1, not"),
     "a grid of fractions": ((good, good, good, None, (4.0, 5.0)), r"whole numbers, both at least 1, not \(4.0, 5.0\)"),
@@ -51,12 +54,17 @@ WRONG: dict[str, tuple[tuple[Any, ...], str]] = {
     "no queries": ((heads(n=0), good, good), "at least one token"),
     "no tokens": ((heads(n=0),) * 3, "at least one token"),
     "whole numbers": ((good.detach().long(),) * 3, "must be floating-point tensors, not torch.int64"),
-    "a longer mask": ((good, good, good, torch.ones(2, 30, dtype=torch.bool)), r"\(batch, tokens\) = \(2, 20\), true = keep; got torch"),
+    "a longer mask": (
+        (good, good, good, torch.ones(2, 30, dtype=torch.bool)),
+        r"\(batch, tokens\) = \(2, 20\), true = keep; got torch",
+    ),
     "a mask of numbers": ((good, good, good, mask.float()), r"a mask must be boolean .* got torch.float32 \(2, 20\)"),
 }
 
 
-@pytest.mark.parametrize("attention", [*[a for a in WORDS if is_core(a)], "linformer(rank=8)", "nystrom(landmarks=16)", *CAUSAL[:2]])
+@pytest.mark.parametrize(
+    "attention", [*[a for a in WORDS if is_core(a)], "linformer(rank=8)", "nystrom(landmarks=16)", *CAUSAL[:2]]
+)
 def test_every_core_refuses_wrong_sizes(attention: str, way: str) -> None:
     core = core_of(build(attention, N))
     for args, sentence in WRONG.values():
@@ -94,12 +102,22 @@ def test_mixers_refuse_wrong_sizes(word: str, way: str) -> None:
 def test_a_rotation_of_another_size_is_refused(shape: tuple[int, ...], proj: str, way: str) -> None:
     attention = create_attention("softmax", dim=32, num_heads=2, proj=proj)
     wrong, right = torch.randn(shape), torch.randn(20, 8)
-    for rotation in ((wrong, wrong), (right, wrong), (wrong, right), torch.stack([right, right]), (right,), (1.0, 2.0), 5):
+    for rotation in (
+        (wrong, wrong),
+        (right, wrong),
+        (wrong, right),
+        torch.stack([right, right]),
+        (right,),
+        (1.0, 2.0),
+        5,
+    ):
         with pytest.raises(ValueError, match=r"cosines and sines of 20 tokens.* two tensors \(20, 8\), not"):
             attention(torch.randn(2, 20, 32), rotation=rotation)
 
 
-@pytest.mark.parametrize("attention", [*WORDS, *CORES[-5:], "nystrom(landmarks=16)", "performer(kernel=prototypes)", "linformer(rank=8)"])
+@pytest.mark.parametrize(
+    "attention", [*WORDS, *CORES[-5:], "nystrom(landmarks=16)", "performer(kernel=prototypes)", "linformer(rank=8)"]
+)
 def test_an_empty_batch_gives_an_empty_batch(attention: str, way: str) -> None:
     module = build(attention, N)
     x = torch.randn(0, N, 32, requires_grad=True)

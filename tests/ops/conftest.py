@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from vixformer.ops import native
+from vixformer.ops import affine, native
 from vixformer.ops.native import build
 from vixformer.ops.softmax import exact_attention
 
@@ -27,12 +27,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Cache:
-    """A private cache, and a compiler that has compiled this before (as ccache has): it copies, and counts how often."""
+    """A private cache, and a compiler that has compiled this before (as ccache has): it copies, and counts how
+    often."""
 
     def __init__(self, home: Path, whole: Path) -> None:
         self.folder, self.log = home / "cache" / "vix" / "native", home / "log"
         self.script = home / "compiler"
-        self.script.write_text(f'#!/bin/sh\necho $$ >> "{self.log}"\nsleep "$1"\nwhile [ "$1" != -o ]; do shift; done\ncp "{whole}" "$2"\n')
+        self.script.write_text(
+            f'#!/bin/sh\necho $$ >> "{self.log}"\nsleep "$1"\nwhile [ "$1" != -o ]; do shift; done\ncp "{whole}" "$2"\n'
+        )
         self.script.chmod(0o755)
 
     def load(self) -> bool:
@@ -68,3 +71,9 @@ def _answers() -> bool:
     q = torch.randn(1, 2, 5, 16)
     out = exact_attention(q, q, q)
     return out is not None and torch.allclose(out, torch.nn.functional.scaled_dot_product_attention(q, q, q), atol=1e-5)
+
+
+@pytest.fixture
+def on_every_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where torch's products are fast, ours are not chosen, but they work."""
+    monkeypatch.setattr(affine, "products_are_faster", lambda dtype: True)

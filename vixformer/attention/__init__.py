@@ -1,4 +1,5 @@
-"""Ways for tokens to attend to each other: pure ops, feature maps, one mechanism a file, and the language that lays them out."""
+"""Ways for tokens to attend to each other: pure ops, feature maps, one mechanism a file, and the language that lays
+them out."""
 
 import importlib
 import pkgutil

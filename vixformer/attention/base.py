@@ -1,8 +1,10 @@
 """What every way of mixing tokens has in common. Cores work on q, k and v; mixers on the tokens themselves."""
+
 # B images  N tokens  D width  H heads  K head width
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -28,7 +30,7 @@ class Shape:
     """Keys, where they are fewer than the tokens."""
     value_dim: int | None = None
     """Width of the values of a head, where it is not that of queries and keys; see `values`."""
-    shared: dict[Any, nn.Parameter] = field(default_factory=dict, compare=False, repr=False)
+    shared: dict[Hashable, nn.Parameter] = field(default_factory=dict, compare=False, repr=False)
     """Weights that the layers of one model have in common, by key (Linformer's `share=layerwise`)."""
 
     @property
@@ -49,7 +51,8 @@ class Mechanism(nn.Module, Configured, family="attention"):
     """A word of the language of layouts."""
 
     mask: ClassVar[Literal["exact", "hidden", "refused"]] = "hidden"
-    """What a mask does: a masked tail gives what the shorter input gives; masked tokens change nothing; or it is refused."""
+    """What a mask does: a masked tail gives what the shorter input gives; masked tokens change nothing; or it is
+    refused."""
     uses_grid: bool = False
     """Whether the shape of the image matters to it."""
     by_formula: ClassVar[bool] = False
@@ -70,7 +73,8 @@ class Mechanism(nn.Module, Configured, family="attention"):
         raise NotImplementedError
 
     def imitate(self) -> None:
-        """Start what it learns as close to exact attention as can be without data: conversion of a trained model asks for it."""
+        """Start what it learns as close to exact attention as can be without data: conversion of a trained model asks
+        for it."""
 
     def draw(self, generator: torch.Generator | None = None) -> None:
         """Draw the directions of its features, learned ones too: for one that is new."""
@@ -80,7 +84,8 @@ class Mechanism(nn.Module, Configured, family="attention"):
         return False
 
     def shrink(self, rate: float) -> None:
-        """Called after an optimizer step at this learning rate: move the parts that it may learn to drop towards zero."""
+        """Called after an optimizer step at this learning rate: move the parts that it may learn to drop towards
+        zero."""
 
     def reduced(self) -> tuple[Config, dict[str, Tensor]] | None:
         """Configuration and state without the parts that it learned to drop; None if it dropped none."""
@@ -93,7 +98,8 @@ class Mechanism(nn.Module, Configured, family="attention"):
 class Core(Mechanism):
     """A function of q, k, v, each (B, H, N, K), that returns (B, H, N, K) in the dtype of v.
 
-    `grid` is the (height, width) of the tokens that lie on one; tokens in front of them (class tokens) are N - height * width.
+    `grid` is the (height, width) of the tokens that lie on one; tokens in front of them (class tokens) are N - height *
+    width.
     """
 
     @property
@@ -101,14 +107,16 @@ class Core(Mechanism):
         """Whether it needs as many keys as queries."""
         return getattr(self.config, "causal", False)
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> Tensor:
         check_heads(self, *args, **options)
         return super().__call__(*args, **options)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         raise NotImplementedError
 
-    def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+    def reference(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None
+    ) -> Tensor:
         """The slow and obvious form of `forward`."""
         raise NotImplementedError
 
@@ -142,7 +150,8 @@ class Mixer(Mechanism):
 
 
 def redraw(model: nn.Module, generator: torch.Generator | None = None) -> int:
-    """New random features for every layer of a model that has them, in order; returns how many. Training state, so the loop calls it."""
+    """New random features for every layer of a model that has them, in order; returns how many. Training state, so the
+    loop calls it."""
     return sum(module.redraw(generator) for module in model.modules() if isinstance(module, Mechanism))
 
 

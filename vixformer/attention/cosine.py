@@ -10,7 +10,8 @@ from vixformer.attention.linear_core import LinearCore
 
 
 class Cosine(LinearCore, name="cosine"):
-    """phi(x) at place i of N is [r cos(pi i / 2N), r sin(pi i / 2N)] with r = ReLU(x): products fall off as cos(pi (i - j) / 2N)."""
+    """phi(x) at place i of N is [r cos(pi i / 2N), r sin(pi i / 2N)] with r = ReLU(x): products fall off as cos(pi (i -
+    j) / 2N)."""
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
         return self.feature_map()(x, keys)

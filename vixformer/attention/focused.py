@@ -1,4 +1,5 @@
-"""Focused linear attention, FLatten (arXiv:2308.00442): cubed ReLU features, and a convolution of v that restores local detail."""
+"""Focused linear attention, FLatten (arXiv:2308.00442): cubed ReLU features, and a convolution of v that restores local
+detail."""
 # H heads  K head width
 
 from __future__ import annotations

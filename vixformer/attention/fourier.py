@@ -2,6 +2,7 @@
 
 With `grid=true` the rows and columns of the image are two axes, as in the FNet2D of "Vision Xformers".
 """
+
 # N tokens  D width
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from vixformer.ops import Grid
 
 
 class Fourier(Mixer, name="fourier"):
-    """`grid=true` transforms channels, rows and columns instead of channels and tokens; without a grid, the tokens are one row."""
+    """`grid=true` transforms channels, rows and columns instead of channels and tokens; without a grid, the tokens are
+    one row."""
 
     by_formula = True
 
@@ -36,8 +38,8 @@ class Fourier(Mixer, name="fourier"):
     def _check(self, n: int, grid: Grid) -> None:
         if self.uses_grid and grid[0] * grid[1] != n:
             raise ValueError(
-                f"fourier(grid=true) transforms rows and columns, and {n} tokens are not the {grid[0]} x {grid[1]} places of the image: "
-                'use pool="mean", which has no class token, or fourier without grid=true'
+                f"fourier(grid=true) transforms rows and columns, and {n} tokens are not the {grid[0]} x {grid[1]}"
+                ' places of the image: use pool="mean", which has no class token, or fourier without grid=true'
             )
 
     def forward(self, x: Tensor, grid: Grid | None = None) -> Tensor:

@@ -1,4 +1,6 @@
-"""The sizes that attention accepts. Every call passes here, whichever way computes it: compiled code trusts the shapes it is given."""
+"""The sizes that attention accepts. Every call passes here, whichever way computes it: compiled code trusts the shapes
+it is given."""
+
 # B images  N tokens  D width  H heads  K head width
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ def check_tokens(x: Tensor, dim: int, mask: Tensor | None = None, grid: Grid | N
     _check_grid(grid, x.shape[1])
 
 
-def check_heads(core: Core, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> None:
+def check_heads(
+    core: Core, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None
+) -> None:
     """For q (B, H, N, K), k and v (B, H, keys, K); values may be wider."""
     shape, asked, seen, values = core.shape, q.shape, k.shape, v.shape
     heads, width, wide = shape.num_heads, shape.head_dim, shape.values
@@ -40,7 +44,9 @@ def check_heads(core: Core, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
             "build it for the heads and widths that you pass"
         )
     if not (q.is_floating_point() and k.is_floating_point() and v.is_floating_point()):
-        raise ValueError(f"q, k and v must be floating-point tensors, not {q.dtype}, {k.dtype} and {v.dtype}: call .float() on them")
+        raise ValueError(
+            f"q, k and v must be floating-point tensors, not {q.dtype}, {k.dtype} and {v.dtype}: call .float() on them"
+        )
     n, keys = asked[2], seen[2]
     if n == 0 or keys == 0:
         raise ValueError("there must be at least one token")
@@ -53,7 +59,8 @@ def check_heads(core: Core, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
 def _check_mask(mask: Tensor | None, batch: int, n: int) -> None:
     if mask is not None and (mask.dtype != torch.bool or mask.shape != (batch, n)):
         raise ValueError(
-            f"a mask must be boolean with the shape (batch, tokens) = ({batch}, {n}), true = keep; got {mask.dtype} {tuple(mask.shape)}"
+            f"a mask must be boolean with the shape (batch, tokens) = ({batch}, {n}), true = keep; got {mask.dtype}"
+            f" {tuple(mask.shape)}"
         )
 
 

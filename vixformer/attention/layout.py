@@ -1,4 +1,5 @@
-"""The little language of attention layouts: which mechanism in which layer, as one expression. Parsed with `ast`, never evaluated.
+"""The little language of attention layouts: which mechanism in which layer, as one expression. Parsed with `ast`, never
+evaluated.
 
 expression = stage ("|" stage)*                    one pattern a stage of the backbone
 stage      = term ("+" term)* | first(term, n=, rest=term) | last(term, n=, rest=term)
@@ -18,7 +19,7 @@ from typing import Any, get_type_hints
 from vixformer.attention.base import Mechanism
 from vixformer.expressions import is_number, literal, options_of, parsed, written
 from vixformer.jsonfile import Values
-from vixformer.registry import Named, checked, unknown
+from vixformer.registry import Configured, checked, unknown
 
 Layer = Mechanism.Config
 """The configuration of one layer: an instance of some mechanism's `Config`."""
@@ -36,7 +37,8 @@ class Pattern:
     def expand(self, depth: int) -> list[Layer]:
         if len(self.layers) > depth:
             raise ValueError(
-                f'the layout "{self}" names {len(self.layers)} layers and the depth is {depth}: make it shorter or the model deeper'
+                f'the layout "{self}" names {len(self.layers)} layers and the depth is {depth}: make it shorter or the'
+                " model deeper"
             )
         return [self.layers[i % len(self.layers)] for i in range(depth)]
 
@@ -47,7 +49,8 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Half:
-    """One mechanism in the first or last n layers (half of them, rounded as "Hybrid Transformer Models" does), another in the rest."""
+    """One mechanism in the first or last n layers (half of them, rounded as "Hybrid Transformer Models" does), another
+    in the rest."""
 
     word: str
     layer: Layer
@@ -58,13 +61,19 @@ class Half:
         # both first() and last() split at floor(depth / 2)
         count = self.n if self.n is not None else depth // 2 if self.word == "first" else depth - depth // 2
         if count > depth:
-            raise ValueError(f'the layout "{self}" asks for {count} layers and the depth is {depth}: n must be at most {depth}')
+            raise ValueError(
+                f'the layout "{self}" asks for {count} layers and the depth is {depth}: n must be at most {depth}'
+            )
         chosen, rest = [self.layer] * count, [self.rest] * (depth - count)
         return chosen + rest if self.word == "first" else rest + chosen
 
     def __str__(self) -> str:
         rest = print_layer(self.rest)
-        options = [print_layer(self.layer), f"n={self.n}" if self.n is not None else "", f"rest={rest}" if rest != "softmax" else ""]
+        options = [
+            print_layer(self.layer),
+            f"n={self.n}" if self.n is not None else "",
+            f"rest={rest}" if rest != "softmax" else "",
+        ]
         return f"{self.word}({', '.join(filter(None, options))})"
 
 
@@ -73,12 +82,16 @@ class Layout:
     stages: tuple[Pattern | Half, ...]
 
     def expand(self, *depths: int) -> list[Layer]:
-        """One configuration a layer, for a backbone whose stages have these depths. One stage alone is tiled over all blocks in order."""
+        """One configuration a layer, for a backbone whose stages have these depths. One stage alone is tiled over all
+        blocks in order."""
         if len(self.stages) == 1:
             return self.stages[0].expand(sum(depths))
         if len(self.stages) != len(depths):
             have = f"{len(depths)} stage{'s' if len(depths) > 1 else ''}"
-            raise ValueError(f'the layout "{self}" has {len(self.stages)} stages and the model {have}: give one pattern, or one a stage')
+            raise ValueError(
+                f'the layout "{self}" has {len(self.stages)} stages and the model {have}: give one pattern, or one a'
+                " stage"
+            )
         return [layer for stage, depth in zip(self.stages, depths, strict=True) for layer in stage.expand(depth)]
 
     def __str__(self) -> str:
@@ -88,7 +101,9 @@ class Layout:
 def parse(text: str) -> Layout:
     if not isinstance(text, str) or not text.strip():
         raise ValueError('an attention layout must be text such as "softmax" or "first(performer)"')
-    wrong = ValueError(f'cannot read the layout "{text[:200]}": write words, options in parentheses, and + * | between them')
+    wrong = ValueError(
+        f'cannot read the layout "{text[:200]}": write words, options in parentheses, and + * | between them'
+    )
     tree = parsed(text)
     if tree is None:
         raise wrong
@@ -113,7 +128,8 @@ def print_layer(layer: Layer) -> str:
 
 
 def is_exact(text: str) -> bool:
-    """Whether a layout is exact attention in every layer, which may drop weights in training or compute all of them at once."""
+    """Whether a layout is exact attention in every layer, which may drop weights in training or compute all of them at
+    once."""
     return re.fullmatch(r"softmax(\((drop|naive)=[^,()]*(, naive=[^,()]*)?\))?", text) is not None
 
 
@@ -155,7 +171,10 @@ def _term(node: ast.expr) -> list[Layer]:
         number = literal(factor, "the number after *")
         count = count * number if is_number(number) and isinstance(number, int) and number > 0 else 0
         if not 1 <= count <= MOST_LAYERS:
-            raise ValueError(f'"*" repeats a layer and must be followed by a number from 1 to {MOST_LAYERS}, not {ast.unparse(factor)}')
+            raise ValueError(
+                f'"*" repeats a layer and must be followed by a number from 1 to {MOST_LAYERS}, not'
+                f" {ast.unparse(factor)}"
+            )
     return [_layer(first)] * count
 
 
@@ -206,9 +225,13 @@ def _options(layer: Layer) -> dict[str, str]:
     return options
 
 
-def _choices(config: type) -> dict[str, type[Named]]:
+def _choices(config: type) -> dict[str, type[Configured]]:
     """Fields that hold the configuration of a member of another family, such as a kernel."""
-    return {name: vars(hint)["chooses"] for name, hint in get_type_hints(config).items() if "chooses" in getattr(hint, "__dict__", {})}
+    return {
+        name: vars(hint)["chooses"]
+        for name, hint in get_type_hints(config).items()
+        if "chooses" in getattr(hint, "__dict__", {})
+    }
 
 
 def _default(config: type, name: str) -> Any:

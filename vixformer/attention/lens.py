@@ -25,9 +25,9 @@ LOOK = 3
 class Lens(LinearCore, name="lens"):
     """phi(x) = (ReLU(x) + 1e-3)^power. The weights that make q and k learn the directions of its features.
 
-    `look` lets features see neighbors on the grid before ReLU: `conv` with a filter a channel, `graph` with one weight a neighbor for all
-    of them. `norm` brings q and k to the length sqrt K. `learn=power` learns the power of each head, from `power` on; `learn=gate`
-    multiplies a feature by sigmoid(a x + b), a and b its own.
+    `look` lets features see neighbors on the grid before ReLU: `conv` with a filter a channel, `graph` with one weight
+    a neighbor for all of them. `norm` brings q and k to the length sqrt K. `learn=power` learns the power of each head,
+    from `power` on; `learn=gate` multiplies a feature by sigmoid(a x + b), a and b its own.
     """
 
     mask = "exact"
@@ -70,7 +70,9 @@ class Lens(LinearCore, name="lens"):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         return super().forward(*self.looking(q, k, mask, grid), v, mask, grid)
 
-    def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+    def reference(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None
+    ) -> Tensor:
         if self.look is not None:
             q, k = (self.look.reference(x, x, mask, grid) for x in (q, k))
         return super().reference(q, k, v, mask, grid)

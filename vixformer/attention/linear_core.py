@@ -45,7 +45,8 @@ class LinearCore(Core):
         return self.config.square
 
     def phi(self, x: Tensor, keys: bool, mask: Tensor | None) -> Tensor:
-        """Features (B, H, N, M), float32 or wider, of queries or keys (B, H, N, K). `mask` says which tokens count in statistics."""
+        """Features (B, H, N, M), float32 or wider, of queries or keys (B, H, N, K). `mask` says which tokens count in
+        statistics."""
         raise NotImplementedError
 
     def phi_macs(self, n: int) -> int:
@@ -76,7 +77,9 @@ class LinearCore(Core):
         phi_q = self.phi(ops.wide(q), False, mask)
         return ops.feature_attention(phi_q, phi_k, v.to(phi_k.dtype), self.eps, self.floor, self.causal).to(v.dtype)
 
-    def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+    def reference(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None
+    ) -> Tensor:
         weights = self._weights(q, k, mask)
         out = (weights @ v.to(weights.dtype)).to(v.dtype)
         return out if self.conv is None else self.conv.reference(out, v, mask, grid)
@@ -85,7 +88,9 @@ class LinearCore(Core):
         return self._weights(q, k, mask).to(torch.promote_types(q.dtype, torch.float32))
 
     def _weights(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
-        return ops.linear_weights(self.phi(ops.wide(q), False, mask), self.key_features(k, mask), self.causal, self.eps, self.floor)
+        return ops.linear_weights(
+            self.phi(ops.wide(q), False, mask), self.key_features(k, mask), self.causal, self.eps, self.floor
+        )
 
     def key_features(self, k: Tensor, mask: Tensor | None) -> Tensor:
         features = self.phi(ops.wide(k), True, mask)
@@ -93,7 +98,9 @@ class LinearCore(Core):
 
     def macs(self, n: int) -> int:
         heads, k = self.shape.num_heads, self.shape.head_dim
-        return heads * (2 * self.phi_macs(n) + ops.linear_attention_macs(n, self.width, k, self.causal)) + self.local_macs(n)
+        return heads * (
+            2 * self.phi_macs(n) + ops.linear_attention_macs(n, self.width, k, self.causal)
+        ) + self.local_macs(n)
 
     def local_macs(self, n: int) -> int:
         return 0 if self.conv is None else self.conv.macs(n, self.shape)

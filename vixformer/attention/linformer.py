@@ -1,4 +1,5 @@
-"""Linformer: exact attention over keys and values projected along the tokens, K' = E'K and V' = F'V (arXiv:2006.04768)."""
+"""Linformer: exact attention over keys and values projected along the tokens, K' = E'K and V' = F'V
+(arXiv:2006.04768)."""
 # B images  N tokens  H heads  K head width  R rank
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from vixformer.ops import Grid
 
 
 class Linformer(Core, name="linformer"):
-    """`share`: `none`, E and F a head; `headwise`, one E and one F for all heads; `kv`, E = F; `layerwise`, one matrix for the model.
+    """`share`: `none`, E and F a head; `headwise`, one E and one F for all heads; `kv`, E = F; `layerwise`, one matrix
+    for the model.
 
     Built for a number of tokens. Fewer use the first rows of E and F; more are an error.
     """
@@ -60,13 +62,17 @@ class Linformer(Core, name="linformer"):
         """E and F for n tokens, (N, R), or (H, N, R) with `share=none`."""
         built = self.E.shape[-2]
         if n > built:
-            raise ValueError(f"this linformer was built for {built} tokens and got {n}: build the model for the larger image")
+            raise ValueError(
+                f"this linformer was built for {built} tokens and got {n}: build the model for the larger image"
+            )
         return self.E[..., :n, :], (self.E if self.F is None else self.F)[..., :n, :]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         return ops.linformer_attention(q, _hide(k, mask), _hide(v, mask), *self.matrices(k.shape[-2]))
 
-    def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+    def reference(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None
+    ) -> Tensor:
         return ops.linformer_attention_slow(q, _hide(k, mask), _hide(v, mask), *self.matrices(k.shape[-2]))
 
     def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -1,4 +1,5 @@
-"""A depthwise convolution of v over the image, beside attention: it gives back the local detail that a sum over all tokens blurs."""
+"""A depthwise convolution of v over the image, beside attention: it gives back the local detail that a sum over all
+tokens blurs."""
 # B images  N tokens  H heads  K head width
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ class LocalConfig(Mechanism.Config):
 
 
 class Local(nn.Conv2d):
-    """A core calls it around what it made: out + the convolution of v. `channels` is H K, or K where all heads share their filters.
+    """A core calls it around what it made: out + the convolution of v. `channels` is H K, or K where all heads share
+    their filters.
 
-    It needs the grid that backbones hand down; without one it is left out, and tokens in front of the grid (class tokens) never take part.
+    It needs the grid that backbones hand down; without one it is left out, and tokens in front of the grid (class
+    tokens) never take part.
     """
 
     def __init__(self, channels: int, side: int, bias: bool = False) -> None:
@@ -52,7 +55,11 @@ class Local(nn.Conv2d):
         """One for every channel of every head, and their biases."""
         weight, bias = self.weight.to(v.dtype), None if self.bias is None else self.bias.to(v.dtype)
         times = v.shape[1] * v.shape[-1] // len(weight)
-        return (weight, bias) if times == 1 else (weight.repeat(times, 1, 1, 1), None if bias is None else bias.repeat(times))
+        return (
+            (weight, bias)
+            if times == 1
+            else (weight.repeat(times, 1, 1, 1), None if bias is None else bias.repeat(times))
+        )
 
     def imitate(self) -> None:
         for weight in self.parameters():

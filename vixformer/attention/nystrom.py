@@ -16,7 +16,8 @@ from vixformer.ops import Grid
 class Nystrom(Core, name="nystrom"):
     """softmax(q k~') pinv(softmax(q~ k~')) softmax(q~ k') v, plus a depthwise convolution of v along the tokens.
 
-    Landmarks q~ and k~ are means of L uneven segments, so nothing is padded. With no more tokens than landmarks attention is exact.
+    Landmarks q~ and k~ are means of L uneven segments, so nothing is padded. With no more tokens than landmarks
+    attention is exact.
     """
 
     @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,11 @@ class Nystrom(Core, name="nystrom"):
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
         heads, length = shape.num_heads, config.conv
-        self.conv = None if length is None else nn.Conv2d(heads, heads, (length, 1), padding=(length // 2, 0), groups=heads, bias=False)
+        self.conv = (
+            None
+            if length is None
+            else nn.Conv2d(heads, heads, (length, 1), padding=(length // 2, 0), groups=heads, bias=False)
+        )
 
     def imitate(self) -> None:
         if self.conv is not None:
@@ -47,7 +52,9 @@ class Nystrom(Core, name="nystrom"):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
         return ops.nystrom_attention(q, k, v, *self._options(), mask)
 
-    def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+    def reference(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None
+    ) -> Tensor:
         return ops.nystrom_attention_slow(q, k, v, *self._options(), mask)
 
     def attention_map(self, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -1,4 +1,5 @@
 """Performer: linear attention over random or deterministic features of a registered kernel (arXiv:2009.14794)."""
+
 # N tokens  H heads  K head width  M features
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ WINDOW = 256
 
 
 class Performer(LinearCore, name="performer"):
-    """`features` is the number M of random directions: left out, int(K ln K); `none`, the kernel works on q and k themselves (M = K).
+    """`features` is the number M of random directions: left out, int(K ln K); `none`, the kernel works on q and k
+    themselves (M = K).
 
-    `scaling` sets the norms of the directions: chi-distributed, or all sqrt K; `iid` draws independent rows, not orthogonal ones. `scale`
-    sets what q and k are multiplied by: K^-1/4 or K^-1/2. `bias` adds a random constant to each projection, and `total_eps` one to the
-    normalizer. `learned` makes the directions weights, random at first and never drawn again. `norm` brings q and k to one length, a
-    temperature that each head learns, sqrt K at first.
-    The last `local_heads` use exact attention to the tokens of their segment of `window` tokens and of the segments beside it.
+    `scaling` sets the norms of the directions: chi-distributed, or all sqrt K; `iid` draws independent rows, not
+    orthogonal ones. `scale` sets what q and k are multiplied by: K^-1/4 or K^-1/2. `bias` adds a random constant to
+    each projection, and `total_eps` one to the normalizer. `learned` makes the directions weights, random at first and
+    never drawn again. `norm` brings q and k to one length, a temperature that each head learns, sqrt K at first.
+    The last `local_heads` use exact attention to the tokens of their segment of `window` tokens and of the segments
+    beside it.
 
-    `gate` learns how many features there are. Each feature has a weight, 1 at first, which every optimizer step moves towards zero by this
-    number times the learning rate (the proximal step of an L1 penalty). The largest weight is held at 1. Features whose weight is zero are
-    removed after training.
+    `gate` learns how many features there are. Each feature has a weight, 1 at first, which every optimizer step moves
+    towards zero by this number times the learning rate (the proximal step of an L1 penalty). The largest weight is held
+    at 1. Features whose weight is zero are removed after training.
     """
 
     mask = "exact"
@@ -56,16 +59,24 @@ class Performer(LinearCore, name="performer"):
             super().__post_init__()
             kernel = self.kernel
             if self.window != WINDOW and not self.local_heads:
-                raise ValueError(f"window = {self.window} has no effect without local heads: give local_heads too, or leave window out")
+                raise ValueError(
+                    f"window = {self.window} has no effect without local heads: give local_heads too, or leave"
+                    " window out"
+                )
             if self.features is None and kernel.owner.projects == "always":
-                raise ValueError(f"kernel={kernel.owner.name} is made of random features: give features a number, not none")
+                raise ValueError(
+                    f"kernel={kernel.owner.name} is made of random features: give features a number, not none"
+                )
             for option in ("bias", "learned"):
                 if getattr(self, option) and (self.features is None or kernel.owner.projects == "never"):
-                    raise ValueError(f"{option}=true goes with random features, and this kernel has none here: leave {option} out")
+                    raise ValueError(
+                        f"{option}=true goes with random features, and this kernel has none here: leave {option} out"
+                    )
             if self.gate is not None and (self.features is None or not vars(kernel.owner).get("one_each", False)):
                 raise ValueError(
-                    f"gate drops features that are made of one random direction each, and those of kernel={kernel.owner.name} "
-                    f"{'without random features ' if self.features is None else ''}are not: leave gate out"
+                    "gate drops features that are made of one random direction each, and those of"
+                    f" kernel={kernel.owner.name} {'without random features ' if self.features is None else ''}are not:"
+                    " leave gate out"
                 )
             kernel.check(self)
 
@@ -105,7 +116,8 @@ class Performer(LinearCore, name="performer"):
         self.draw()
 
     def redraw(self, generator: torch.Generator | None = None) -> bool:
-        drawn = self.projection is not None and not self.config.learned and self.gate is None  # a gate is one of its direction
+        # a gate is one of its direction
+        drawn = self.projection is not None and not self.config.learned and self.gate is None
         if drawn:
             self.draw(generator)
         return drawn
@@ -113,7 +125,8 @@ class Performer(LinearCore, name="performer"):
     @torch.no_grad()
     def draw(self, generator: torch.Generator | None = None) -> None:
         # on the CPU, so that one seed means the same features on every device
-        if self.projection is not None and not self.projection.is_meta:  # where there are no values, any size costs nothing
+        # where there are no values, any size costs nothing
+        if self.projection is not None and not self.projection.is_meta:
             rows, columns = self.projection.shape
             self.projection.copy_(ops.orthogonal_rows(rows, columns, self.config.scaling, generator))
         if self.bias is not None:
@@ -137,14 +150,17 @@ class Performer(LinearCore, name="performer"):
         if self.gate is not None and self.config.gate is not None:
             paid = self.gate.sign() * (self.gate.abs() - rate * self.config.gate).clamp(min=0.0)
             largest = paid.abs().amax()
-            self.gate.copy_(torch.where(largest > 0, paid / largest, self.gate))  # attention divides, so only ratios count
+            # attention divides, so only ratios count
+            self.gate.copy_(torch.where(largest > 0, paid / largest, self.gate))
 
     def reduced(self) -> tuple[Config, dict[str, Tensor]] | None:
         if self.gate is None or bool(self.gate.all()):
             return None
         kept = self.gate.nonzero().flatten()
         kept = kept if len(kept) else kept.new_zeros(1)  # one that weighs nothing
-        state = {name: t[kept] if name in ("projection", "bias", "gate") else t for name, t in self.state_dict().items()}
+        state = {
+            name: t[kept] if name in ("projection", "bias", "gate") else t for name, t in self.state_dict().items()
+        }
         return replace(self.config, features=len(kept)), state
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
@@ -158,7 +174,9 @@ class Performer(LinearCore, name="performer"):
         if not self.config.local_heads:
             return super()._weights(q, k, mask)
         (far_q, q), (far_k, k) = (t.tensor_split([self.far], 1) for t in (q, k))
-        return torch.cat([super()._weights(far_q, far_k, mask), ops.window_weights(q, k, self.config.window, mask, self.causal)], 1)
+        return torch.cat(
+            [super()._weights(far_q, far_k, mask), ops.window_weights(q, k, self.config.window, mask, self.causal)], 1
+        )
 
     def macs(self, n: int) -> int:
         heads, local = self.shape.num_heads, self.local_macs(n)

@@ -1,4 +1,5 @@
 """Prism: linear attention over features that a small network learns, and a convolution of v: docs/lens.md."""
+
 # H heads  K head width
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from vixformer.attention.linear_core import LinearCore
 
 EPS = 1e-3
 GAIN = 8.0
-"""How steeply the network begins, so that softplus is near ReLU. Begun as Lens with ReLU at its end, it needs neither this nor a shift."""
+"""How steeply the network begins, so that softplus is near ReLU. Begun as Lens with ReLU at its end, it needs neither
+this nor a shift."""
 SHIFT = {"orthogonal": -1.0, "lens": -2.0}
 ENDS: dict[str, Callable[[Tensor], Tensor]] = {"softplus": F.softplus, "relu": F.relu, "elu": lambda y: F.elu(y) + 1.0}
 
@@ -28,12 +30,14 @@ def _diagonal_(weight: Tensor, gain: float) -> Tensor:
 
 
 class Prism(LinearCore, name="prism"):
-    """phi(x) = softplus(W2 ReLU(W1 x / K^(1/4) + b1) + b2) + 1e-3, one network of K hidden units for q, k and all heads of a layer.
+    """phi(x) = softplus(W2 ReLU(W1 x / K^(1/4) + b1) + b2) + 1e-3, one network of K hidden units for q, k and all heads
+    of a layer.
 
-    That is the MLP kernel of "Optimizing Image Classification on CIFAR-10 with Transformer Architectures" (`performer(kernel=mlp)`) with
-    half its hidden units, in C, and a convolution of v. `end` is what makes features positive; `elu` is not in C. It begins as
-    Lens does, with ReLU features of x itself (nearly so where the end is smooth); `start=orthogonal` with other features that differ,
-    `start=plain` with torch's own weights, which make features nearly alike.
+    That is the MLP kernel of "Optimizing Image Classification on CIFAR-10 with Transformer Architectures"
+    (`performer(kernel=mlp)`) with half its hidden units, in C, and a convolution of v. `end` is what makes features
+    positive; `elu` is not in C. It begins as Lens does, with ReLU features of x itself (nearly so where the end is
+    smooth); `start=orthogonal` with other features that differ, `start=plain` with torch's own weights, which make
+    features nearly alike.
     """
 
     mask = "exact"
@@ -68,7 +72,9 @@ class Prism(LinearCore, name="prism"):
         if self.config.end == "elu":
             return None
         first, bias, second, shift = self.network()
-        return ops.NetworkMap(first=first, bias=bias, second=second, shift=shift, smooth=self.config.end == "softplus", eps=EPS)
+        return ops.NetworkMap(
+            first=first, bias=bias, second=second, shift=shift, smooth=self.config.end == "softplus", eps=EPS
+        )
 
     @property
     def width(self) -> int:

@@ -1,4 +1,5 @@
 """Exact attention: the baseline to beat."""
+
 # N tokens  H heads  K head width
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ class Softmax(Core, name="softmax"):
     @dataclass(frozen=True, kw_only=True)
     class Config(LocalConfig):
         bias: bool = False
-        """A learned number for every head and distance in rows and columns, added to the scores, as in LeViT: for one image size."""
+        """A learned number for every head and distance in rows and columns, added to the scores, as in LeViT: for one
+        image size."""
         drop: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
         """Dropout rate of the attention weights in training. Compiled kernels are then not used in training."""
         naive: bool = False
-        """Compute all attention weights and keep them for backward, as code without a fused kernel does: a baseline for memory."""
+        """Compute all attention weights and keep them for backward, as code without a fused kernel does: a baseline for
+        memory."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -39,7 +42,9 @@ class Softmax(Core, name="softmax"):
     def __init__(self, config: Config, shape: Shape) -> None:
         super().__init__(config, shape)
         if config.bias and shape.grid is None:
-            raise ValueError("softmax(bias=true) learns distances on a grid, and this layer was built without one: leave bias out")
+            raise ValueError(
+                "softmax(bias=true) learns distances on a grid, and this layer was built without one: leave bias out"
+            )
         places = 0 if shape.grid is None else shape.grid[0] * shape.grid[1]
         self.distances = nn.Parameter(torch.zeros(shape.num_heads, places)) if config.bias else None
         self.conv = None if config.conv is None else Local(shape.num_heads * shape.values, config.conv)
@@ -59,7 +64,9 @@ class Softmax(Core, name="softmax"):
         out = attend(q, k, v, mask, self.config.causal, self._bias(q, k, grid), drop)
         return out if self.conv is None else self.conv(out, v, mask, grid)
 
-    def reference(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None) -> Tensor:
+    def reference(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, grid: Grid | None = None
+    ) -> Tensor:
         out = ops.softmax_attention_slow(q, k, v, mask, self.config.causal, self._bias(q, k, grid))
         return out if self.conv is None else self.conv.reference(out, v, mask, grid)
 
@@ -67,7 +74,8 @@ class Softmax(Core, name="softmax"):
         return ops.softmax_weights(q, k, mask, self.config.causal, self._bias(q, k))
 
     def _bias(self, q: Tensor, k: Tensor, grid: Grid | None = None) -> Tensor | None:
-        """(H, N queries, N keys). Tokens in front of the grid have none; fewer queries than keys are every second row and column, or so."""
+        """(H, N queries, N keys). Tokens in front of the grid have none; fewer queries than keys are every second row
+        and column, or so."""
         if self.distances is None or self.shape.grid is None:
             return None
         (height, width), queries, keys = self.shape.grid, q.shape[-2], k.shape[-2]
@@ -75,7 +83,9 @@ class Softmax(Core, name="softmax"):
         strides = [s for s in range(1, max(height, width) + 1) if -(-height // s) * -(-width // s) == queries - front]
         if keys != front + height * width or not strides or grid not in (None, self.shape.grid):
             got = f"{keys} tokens" if grid is None else f"{grid[0]} x {grid[1]}"
-            raise ValueError(f"softmax(bias=true) was built for a grid of {height} x {width} and got {got}: build it for that size")
+            raise ValueError(
+                f"softmax(bias=true) was built for a grid of {height} x {width} and got {got}: build it for that size"
+            )
         rows, columns = (torch.arange(side, device=q.device) for side in (height, width))
         down = (rows[:: strides[0], None] - rows).abs()
         across = (columns[:: strides[0], None] - columns).abs()
@@ -83,4 +93,6 @@ class Softmax(Core, name="softmax"):
         return F.pad(self.distances[:, index], (front, 0, front, 0)).to(q.dtype)
 
     def macs(self, n: int) -> int:
-        return 2 * n * n * self.shape.num_heads * self.shape.head_dim + (0 if self.conv is None else self.conv.macs(n, self.shape))
+        return 2 * n * n * self.shape.num_heads * self.shape.head_dim + (
+            0 if self.conv is None else self.conv.macs(n, self.shape)
+        )

@@ -1,4 +1,5 @@
-"""A transformer block: tokens attend by the module that it is given, then each passes an MLP, with residuals around both."""
+"""A transformer block: tokens attend by the module that it is given, then each passes an MLP, with residuals around
+both."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from vixformer.nn.norms import EPS, NormName, make_norm
 from vixformer.ops import Grid, Rotation
@@ -14,7 +16,8 @@ NormPlace = Literal["pre", "post", "between"]
 
 
 class DropPath(nn.Module):
-    """Stochastic depth: in training, leave a residual branch out for some images and scale it up for the others (arXiv:1603.09382)."""
+    """Stochastic depth: in training, leave a residual branch out for some images and scale it up for the others
+    (arXiv:1603.09382)."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
@@ -31,7 +34,8 @@ class DropPath(nn.Module):
 
 
 class Block(nn.Module):
-    """Norms stand before attention and MLP (pre), after each residual (post), or, as in CCT, before attention and after it (between)."""
+    """Norms stand before attention and MLP (pre), after each residual (post), or, as in CCT, before attention and after
+    it (between)."""
 
     def __init__(
         self,
@@ -48,8 +52,15 @@ class Block(nn.Module):
         self.norm2, self.mlp = make_norm(norm, dim, norm_eps), mlp
         self.drop_path = DropPath(drop_path)
         self.norm_place = norm_place
+        self.checkpointed = False
+        """Whether backward computes the block again, instead of keeping what it made."""
 
     def forward(self, x: Tensor, grid: Grid | None = None, rotation: Rotation | None = None) -> Tensor:
+        if self.checkpointed and self.training and torch.is_grad_enabled():
+            return checkpoint(self._forward, x, grid, rotation, use_reentrant=False)
+        return self._forward(x, grid, rotation)
+
+    def _forward(self, x: Tensor, grid: Grid | None, rotation: Rotation | None) -> Tensor:
         if self.norm_place == "post":
             x = self.norm1(x + self.drop_path(self.attn(x, grid=grid, rotation=rotation)))
             return self.norm2(x + self.drop_path(self.mlp(x)))

@@ -1,4 +1,5 @@
-"""Dropout that draws its random numbers sixteen bits at a time: on a CPU torch's own takes up to a quarter of a training step."""
+"""Dropout that draws its random numbers sixteen bits at a time: on a CPU torch's own takes up to a quarter of a
+training step."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ WORD = 64 // 16
 
 
 class Dropout(nn.Dropout):
-    """As `nn.Dropout`, with p to the nearest 1 / 65,536, and a mask of one byte a number kept for backward instead of four."""
+    """As `nn.Dropout`, with p to the nearest 1 / 65,536, and a mask of one byte a number kept for backward instead of
+    four."""
 
     def forward(self, input: Tensor) -> Tensor:
         if self.training and 0 < self.p < 1 and input.device.type == "cpu" and eager():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from vixformer.nn.activations import activation
+from vixformer.nn.dense import Linear
 from vixformer.nn.dropout import Dropout
 
 MLP_WIDTHS = (2048, 1024)  # "Testing linear-attention Transformers"
@@ -15,9 +16,9 @@ def make_head(kind: str, dim: int, num_classes: int, act: str, drop: float) -> n
     if num_classes == 0:
         return nn.Identity()
     if kind == "linear":
-        return nn.Linear(dim, num_classes)
+        return Linear(dim, num_classes)
     layers: list[nn.Module] = []
     for width in MLP_WIDTHS:
-        layers += [nn.Linear(dim, width), activation(act), Dropout(drop)]
+        layers += [Linear(dim, width), activation(act), Dropout(drop)]
         dim = width
-    return nn.Sequential(*layers, nn.Linear(dim, num_classes))
+    return nn.Sequential(*layers, Linear(dim, num_classes))

@@ -7,12 +7,14 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from vixformer.nn.activations import activation
+from vixformer.nn.dense import Linear
 from vixformer.nn.dropout import Dropout
 from vixformer.nn.norms import LinearNorm
 from vixformer.ops import eager
 
 LARGE = 2**16
-"""Numbers an image from which the hidden layer is made again in backward: it takes a few percent of a step, which small models notice."""
+"""Numbers an image from which the hidden layer is made again in backward: it takes a few percent of a step, which small
+models notice."""
 
 
 class MLP(nn.Module):
@@ -20,7 +22,7 @@ class MLP(nn.Module):
 
     def __init__(self, dim: int, hidden: int, act: str = "gelu", drop: float = 0.0, normed: bool = False) -> None:
         super().__init__()
-        linear = LinearNorm if normed else nn.Linear
+        linear = LinearNorm if normed else Linear
         self.fc1 = linear(dim, hidden)
         self.act = activation(act)
         self.fc2 = linear(hidden, dim)

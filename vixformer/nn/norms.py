@@ -10,12 +10,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vixformer.nn.dense import Linear
+
 EPS = 1e-6
 NormName = Literal["layer", "channel", "batch", "none"]
 
 
 class ChannelNorm(nn.Module):
-    """A layer norm whose weights are bare parameters, so that the count of "Vision Xformers" leaves them out, as it does for its CvT."""
+    """A layer norm whose weights are bare parameters, so that the count of "Vision Xformers" leaves them out, as it
+    does for its CvT."""
 
     def __init__(self, dim: int, eps: float = EPS) -> None:
         super().__init__()
@@ -38,7 +41,7 @@ class LinearNorm(nn.Module):
 
     def __init__(self, before: int, after: int, bias: bool = False) -> None:
         super().__init__()
-        self.linear, self.norm = nn.Linear(before, after, bias=bias), nn.BatchNorm1d(after)
+        self.linear, self.norm = Linear(before, after, bias=bias), nn.BatchNorm1d(after)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(self.linear(x).flatten(0, 1)).unflatten(0, x.shape[:2])

@@ -1,4 +1,5 @@
 """From tokens to one vector an image."""
+
 # B images  N tokens  D width
 
 from __future__ import annotations
@@ -6,6 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from vixformer.nn.dense import Linear
 from vixformer.registry import Named
 
 
@@ -47,7 +49,7 @@ class Sequence(Pooling, name="seq"):
 
     def __init__(self, dim: int, num_tokens: int) -> None:
         super().__init__(dim, num_tokens)
-        self.score = nn.Linear(dim, 1)
+        self.score = Linear(dim, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         return (self.score(x).softmax(1).transpose(1, 2) @ x).squeeze(1)
@@ -64,6 +66,7 @@ class Flatten(Pooling, name="flatten"):
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[1] != self.num_tokens:
             raise ValueError(
-                f'pool="flatten" was built for {self.num_tokens} tokens and got {x.shape[1]}: build the model for that image size'
+                f'pool="flatten" was built for {self.num_tokens} tokens and got {x.shape[1]}: build the model for that'
+                " image size"
             )
         return x.flatten(1)

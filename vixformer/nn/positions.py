@@ -1,4 +1,5 @@
 """Where a token is: added to the tokens (learned, sine-cosine) or turned into q and k (rotary), for any grid."""
+
 # N tokens  D width  K head width  P tokens in front of the grid (class tokens)
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ START = 0.5
 
 
 class Positions(nn.Module, Named, family="pos"):
-    """`repeats` is how often the grid is listed one after the other, as the channels are by the `channel-pixels` stem."""
+    """`repeats` is how often the grid is listed one after the other, as the channels are by the `channel-pixels`
+    stem."""
 
     def __init__(self, dim: int, head_dim: int, grid: Grid, prefix: int) -> None:
         super().__init__()
@@ -45,8 +47,9 @@ class NoPositions(Positions, name="none"):
 class Learned(Positions, name="learned"):
     """One vector a token, as in ViT; for another grid they are interpolated.
 
-    They start about as large as the patches they are added to, where ViT starts at 0.02: a small model on few images then knows places from
-    the first steps (MNIST, two epochs, width 64, half the layers Performers: 96.2 against 94.2 % test).
+    They start about as large as the patches they are added to, where ViT starts at 0.02: a small model on few images
+    then knows places from the first steps (MNIST, two epochs, width 64, half the layers Performers: 96.2 against 94.2 %
+    test).
     """
 
     def __init__(self, dim: int, head_dim: int, grid: Grid, prefix: int) -> None:
@@ -63,7 +66,12 @@ class Learned(Positions, name="learned"):
         front, places = self.embed[:, : self.prefix], self.embed[:, self.prefix :]
         if grid != self.grid:
             image = places.float().transpose(1, 2).unflatten(-1, self.grid)
-            places = F.interpolate(image, size=grid, mode="bicubic", antialias=True).flatten(2).transpose(1, 2).to(places.dtype)
+            places = (
+                F.interpolate(image, size=grid, mode="bicubic", antialias=True)
+                .flatten(2)
+                .transpose(1, 2)
+                .to(places.dtype)
+            )
         elif repeats == 1:
             return self.embed
         return torch.cat([front, *[places] * repeats], 1)
@@ -100,12 +108,16 @@ class Rotary(Positions, name="rope"):
 
 
 class AxialRotary(Positions, name="rope2d"):
-    """Rotary positions in two dimensions: half of the pairs turn with the column, half with the row; class tokens do not turn."""
+    """Rotary positions in two dimensions: half of the pairs turn with the column, half with the row; class tokens do
+    not turn."""
 
     def __init__(self, dim: int, head_dim: int, grid: Grid, prefix: int) -> None:
         super().__init__(dim, head_dim, grid, prefix)
         if head_dim % 4:
-            raise ValueError(f'pos="rope2d" turns pairs of channels along two axes and needs a head width that 4 divides, not {head_dim}')
+            raise ValueError(
+                'pos="rope2d" turns pairs of channels along two axes and needs a head width that 4 divides, not'
+                f" {head_dim}"
+            )
 
     def rotation(self, x: Tensor, grid: Grid, repeats: int = 1) -> Rotation:
         rates = _rates(self.head_dim // 4, 100.0, x.device)

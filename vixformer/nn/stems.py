@@ -1,4 +1,5 @@
 """From images to tokens."""
+
 # B images  C channels  N tokens  D width
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vixformer.nn.activations import activation
-from vixformer.ops import Grid
+from vixformer.ops import Grid, linear
 from vixformer.registry import Named
 
 
@@ -38,10 +39,13 @@ class Stem(nn.Module, Named, family="stem"):
             raise ValueError(f'stem_norm and stem_act go with stem="conv": leave them out for stem="{self.name}"')
 
     def grid(self, height: int, width: int) -> Grid:
-        """Places for an image of this size. Pixels of an incomplete patch at the right and the bottom are not looked at."""
+        """Places for an image of this size. Pixels of an incomplete patch at the right and the bottom are not looked
+        at."""
         side = self.options.patch_size
         if min(height, width) < side:
-            raise ValueError(f"an image of {height} x {width} is smaller than one patch of {side} x {side}: use a smaller patch_size")
+            raise ValueError(
+                f"an image of {height} x {width} is smaller than one patch of {side} x {side}: use a smaller patch_size"
+            )
         return height // side, width // side
 
     def forward(self, images: Tensor) -> Tensor:
@@ -49,14 +53,15 @@ class Stem(nn.Module, Named, family="stem"):
 
 
 class PatchConv(nn.Conv2d):
-    """A convolution whose window is its stride, computed as what it is, a linear layer on patches: faster. (B, C, H, W) -> (B, N, D)."""
+    """A convolution whose window is its stride, computed as what it is, a linear layer on patches: faster. (B, C, H, W)
+    -> (B, N, D)."""
 
     def forward(self, input: Tensor) -> Tensor:
         side = self.stride[0]
         height, width = input.shape[-2] // side, input.shape[-1] // side
         rows = input[..., : height * side, : width * side].unflatten(-1, (width, side)).unflatten(-3, (height, side))
         patches = rows.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
-        return F.linear(patches, self.weight.flatten(1), self.bias)
+        return linear(patches, self.weight.flatten(1), self.bias)
 
 
 class LinearPatches(Stem, name="linear"):
@@ -71,10 +76,11 @@ class LinearPatches(Stem, name="linear"):
 
 
 class ConvStem(Stem, name="conv"):
-    """Three 3 x 3 convolutions to D/4, D/2 and D channels ("Vision Xformers"), with a normalization and an activation by option.
+    """Three 3 x 3 convolutions to D/4, D/2 and D channels ("Vision Xformers"), with a normalization and an activation
+    by option.
 
-    Their strides multiply to `patch_size`, the first taking the largest share: 2 is 2, 1, 1. Windows grow with a stride above 2, so
-    that every pixel is seen.
+    Their strides multiply to `patch_size`, the first taking the largest share: 2 is 2, 1, 1. Windows grow with a stride
+    above 2, so that every pixel is seen.
     """
 
     takes_norm_and_act = True
@@ -82,7 +88,9 @@ class ConvStem(Stem, name="conv"):
     def __init__(self, options: StemOptions) -> None:
         super().__init__(options)
         if options.dim % 4:
-            raise ValueError(f'stem="conv" widens to a quarter, a half and all of its width, which 4 must divide, not {options.dim}')
+            raise ValueError(
+                f'stem="conv" widens to a quarter, a half and all of its width, which 4 must divide, not {options.dim}'
+            )
         widths = (options.in_chans, options.dim // 4, options.dim // 2, options.dim)
         layers: list[nn.Module] = []
         for i, stride in enumerate(_strides(options.patch_size)):
@@ -100,15 +108,16 @@ class ConvStem(Stem, name="conv"):
 
 
 class HalvingStem(Stem, name="levit"):
-    """Convolutions that halve the image, channels doubling up to D, batch norm after each and hardswish between them (LeViT)."""
+    """Convolutions that halve the image, channels doubling up to D, batch norm after each and hardswish between them
+    (LeViT)."""
 
     def __init__(self, options: StemOptions) -> None:
         super().__init__(options)
         halvings = options.patch_size.bit_length() - 1
         if 2**halvings != options.patch_size or halvings < 1 or options.dim % 2 ** (halvings - 1):
             raise ValueError(
-                f'stem="levit" halves the image and doubles its channels up to its width: patch_size must be 2, 4, 8, 16 or so, not '
-                f"{options.patch_size}, and half of it divide {options.dim}"
+                'stem="levit" halves the image and doubles its channels up to its width: patch_size must be 2, 4, 8,'
+                f" 16 or so, not {options.patch_size}, and half of it divide {options.dim}"
             )
         widths = [options.in_chans, *(options.dim >> i for i in reversed(range(halvings)))]
         layers: list[nn.Module] = []
@@ -122,7 +131,8 @@ class HalvingStem(Stem, name="levit"):
 
 
 class ResNetStem(Stem, name="resnet"):
-    """A small ResNet (arXiv:1512.03385): a convolution and three residual blocks of D/4, D/2 and D channels, batch norm and ReLU in all.
+    """A small ResNet (arXiv:1512.03385): a convolution and three residual blocks of D/4, D/2 and D channels, batch norm
+    and ReLU in all.
 
     The strides of the blocks multiply to `patch_size`, as those of `conv` do.
     """
@@ -130,7 +140,10 @@ class ResNetStem(Stem, name="resnet"):
     def __init__(self, options: StemOptions) -> None:
         super().__init__(options)
         if options.dim % 4:
-            raise ValueError(f'stem="resnet" widens to a quarter, a half and all of its width, which 4 must divide, not {options.dim}')
+            raise ValueError(
+                'stem="resnet" widens to a quarter, a half and all of its width, which 4 must divide, not'
+                f" {options.dim}"
+            )
         quarter = options.dim // 4
         strides = _strides(options.patch_size)
         self.first = nn.Sequential(*_conv_norm(options.in_chans, quarter, 3, 1), nn.ReLU())
@@ -173,8 +186,8 @@ class PooledStem(Stem, name="vgg"):
 
 
 class ResidualPooledStem(PooledStem, name="resnet9"):
-    """As `vgg`, with a residual block of two convolutions after every convolution that follows a maximum, as in the small ResNets that
-    learn CIFAR-10 in minutes."""
+    """As `vgg`, with a residual block of two convolutions after every convolution that follows a maximum, as in the
+    small ResNets that learn CIFAR-10 in minutes."""
 
     def after(self, width: int, last: bool) -> list[nn.Module]:
         return [Residual(width, width, 1)]
@@ -183,8 +196,12 @@ class ResidualPooledStem(PooledStem, name="resnet9"):
 class Residual(nn.Module):
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
-        self.body = nn.Sequential(*_conv_norm(before, after, _window(stride), stride), nn.ReLU(), *_conv_norm(after, after, 3, 1))
-        self.short = nn.Identity() if before == after and stride == 1 else nn.Sequential(*_conv_norm(before, after, 1, stride))
+        self.body = nn.Sequential(
+            *_conv_norm(before, after, _window(stride), stride), nn.ReLU(), *_conv_norm(after, after, 3, 1)
+        )
+        self.short = (
+            nn.Identity() if before == after and stride == 1 else nn.Sequential(*_conv_norm(before, after, 1, stride))
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(self.body(x) + self.short(x))
@@ -203,7 +220,9 @@ class ChannelPixels(Stem, name="channel-pixels"):
     def __init__(self, options: StemOptions) -> None:
         super().__init__(options)
         if options.patch_size != 1:
-            raise ValueError(f'stem="channel-pixels" makes a token of every pixel: patch_size must be 1, not {options.patch_size}')
+            raise ValueError(
+                f'stem="channel-pixels" makes a token of every pixel: patch_size must be 1, not {options.patch_size}'
+            )
         self.repeats = options.in_chans
         self.proj = nn.Conv2d(options.in_chans, options.in_chans * options.dim, 1, groups=options.in_chans)
 
@@ -217,14 +236,21 @@ def after_window(side: int, windows: Sequence[tuple[int, int, int]]) -> int:
     for kernel, stride, padding in windows:
         side = (side + 2 * padding - kernel) // stride + 1
         if side < 1:
-            raise ValueError(f"a side of {start} pixels is too short for these convolutions: use a larger image, or smaller strides")
+            raise ValueError(
+                f"a side of {start} pixels is too short for these convolutions: use a larger image, or smaller strides"
+            )
     return side
 
 
 def _strides(total: int) -> tuple[int, int, int]:
     """Three strides that multiply to `total`, as even as they can be, the largest first."""
     sides = [side for side in range(1, total + 1) if total % side == 0]
-    choices = [(a, b, total // (a * b)) for a in sides for b in sides if b <= a and total % (a * b) == 0 and total // (a * b) <= b]
+    choices = [
+        (a, b, total // (a * b))
+        for a in sides
+        for b in sides
+        if b <= a and total % (a * b) == 0 and total // (a * b) <= b
+    ]
     return min(choices)
 
 

@@ -1,5 +1,7 @@
-"""Operations on q, k and v, each beside its slow reference. The only home of speed: nobody else knows that compiled kernels exist."""
+"""Operations on q, k and v, each beside its slow reference. The only home of speed: nobody else knows that compiled
+kernels exist."""
 
+from vixformer.ops.affine import linear, linear_slow
 from vixformer.ops.checkpoint import recompute
 from vixformer.ops.choice import eager, portable, prepare, room
 from vixformer.ops.compiled import compiled
@@ -32,8 +34,8 @@ from vixformer.ops.window import window_attention, window_attention_macs, window
 __all__ = [
     "Context", "CosineMap", "EluMap", "ExpMap", "FeatureMap", "FocusedMap", "GeluMap", "Grid", "HedgehogMap",
     "NetworkMap", "ReluMap", "Rotation", "add_convolution", "add_convolution_slow", "applied", "check_rotation",
-    "compiled", "eager", "feature_attention", "fourier_mix", "fourier_mix_slow", "linear_attention",
-    "linear_attention_macs", "linear_attention_slow", "linear_weights", "linformer_attention",
+    "compiled", "eager", "feature_attention", "fourier_mix", "fourier_mix_slow", "linear", "linear_attention",
+    "linear_attention_macs", "linear_attention_slow", "linear_slow", "linear_weights", "linformer_attention",
     "linformer_attention_slow", "linformer_weights", "nystrom_attention", "nystrom_attention_slow",
     "nystrom_weights", "orthogonal_rows", "portable", "prepare", "recompute", "room", "rotate", "softmax_attention",
     "softmax_attention_slow", "softmax_features", "softmax_weights", "split_heads", "stable_exp", "wide", "widest",

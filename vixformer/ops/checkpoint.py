@@ -39,11 +39,18 @@ class _Recompute(torch.autograd.Function):
         twice = torch.is_grad_enabled()  # a gradient of this gradient has to see where it comes from
         saved = ctx.saved_tensors if twice else [t.detach().requires_grad_(t.requires_grad) for t in ctx.saved_tensors]
         kind = saved[0].device.type
-        with torch.enable_grad(), torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext():
+        with (
+            torch.enable_grad(),
+            torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext(),
+        ):
             out = ctx.again(*saved)
             asked = [t for t in saved if t.requires_grad]
             # what asks may be weights of the core that this method does not use
-            found = torch.autograd.grad(out, asked, grads, create_graph=twice, allow_unused=True) if out.requires_grad else ()
+            found = (
+                torch.autograd.grad(out, asked, grads, create_graph=twice, allow_unused=True)
+                if out.requires_grad
+                else ()
+            )
         rest = iter(found or [None] * len(asked))
         return None, None, *(next(rest) if t.requires_grad else None for t in saved)
 
@@ -51,17 +58,20 @@ class _Recompute(torch.autograd.Function):
 def recompute_function(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
     """`function(*tensors)`, keeping nothing but the tensors for backward, which runs it again.
 
-    Features are many times larger than the q and k they are made of, and cheap to make. A compiler decides for itself what to recompute,
-    and the transforms of torch.func see the plain computation.
+    Features are many times larger than the q and k they are made of, and cheap to make. A compiler decides for itself
+    what to recompute, and the transforms of torch.func see the plain computation.
     """
     if not wanted(*tensors) or torch.compiler.is_compiling() or transformed():
         return function(*tensors)
     return applied(_Recompute, function, function, *tensors)
 
 
-def recompute(core: nn.Module, attend: str, mask: Tensor | None, *inputs: Tensor, beside: tuple[str, ...] = ()) -> Tensor:
-    """The same for `core.attend(*inputs, mask)`. Weights and buffers are kept as they are, so a change of them between forward and backward
-    is an error and not a wrong gradient. `beside` begins the names of weights that `attend` does not use."""
+def recompute(
+    core: nn.Module, attend: str, mask: Tensor | None, *inputs: Tensor, beside: tuple[str, ...] = ()
+) -> Tensor:
+    """The same for `core.attend(*inputs, mask)`. Weights and buffers are kept as they are, so a change of them between
+    forward and backward is an error and not a wrong gradient. `beside` begins the names of weights that `attend` does
+    not use."""
     state = {name: t for name, t in (*core.named_parameters(), *core.named_buffers()) if not name.startswith(beside)}
     if not wanted(*inputs, *state.values()) or torch.compiler.is_compiling() or transformed():
         return getattr(core, attend)(*inputs, mask)

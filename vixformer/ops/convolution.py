@@ -1,4 +1,5 @@
 """A depthwise convolution of v over the grid that its last tokens lie on, added to what attention makes of it."""
+
 # B images  N tokens  H heads  K head width
 
 from __future__ import annotations
@@ -16,17 +17,24 @@ Grid = tuple[int, int]
 
 
 def add_convolution(out: Tensor, v: Tensor, filters: Tensor, bias: Tensor | None, grid: Grid) -> Tensor:
-    """out (B, H, N, K) + the convolution of v, with `filters` (H K, 1, side, side), an odd side. Tokens in front of the grid stay."""
+    """out (B, H, N, K) + the convolution of v, with `filters` (H K, 1, side, side), an odd side. Tokens in front of the
+    grid stay."""
     _check(out, v, filters, grid)
     if v.shape[-1] % native.LANES == 0 and kernel_takes(out, v, filters, bias, dtypes=FLOATS):
         if bias is not None:
-            out = out + _on_grid(bias, v, grid).to(v.dtype)
+            # wide, because its gradient is a sum over all images and tokens
+            out = (out + _on_grid(bias.float(), v, grid)).to(v.dtype)
         return Convolution.call(*native.readable(out, v), filters.float(), *grid).to(v.dtype)
     heads, prefix = v.shape[1], v.shape[-2] - grid[0] * grid[1]
-    # as one filter a channel over (B, N, H K), the order in which the heads were made and are put together again: nothing is copied
+    # as one filter a channel over (B, N, H K), the order in which the heads were made and are put together again:
+    # nothing is copied
     image = v.transpose(1, 2).flatten(2)[:, prefix:].unflatten(1, grid).permute(0, 3, 1, 2)
     local = F.conv2d(
-        image, filters.to(v.dtype), None if bias is None else bias.to(v.dtype), padding=filters.shape[-1] // 2, groups=len(filters)
+        image,
+        filters.to(v.dtype),
+        None if bias is None else bias.to(v.dtype),
+        padding=filters.shape[-1] // 2,
+        groups=len(filters),
     )
     local = local.permute(0, 2, 3, 1).flatten(1, 2).unflatten(-1, (heads, -1)).transpose(1, 2)
     return out + F.pad(local, (0, 0, prefix, 0))
@@ -56,8 +64,8 @@ def _check(out: Tensor, v: Tensor, filters: Tensor, grid: Grid) -> None:
     channels, side = v.shape[1] * v.shape[-1], filters.shape[-1]
     if out.shape != v.shape or filters.shape != (channels, 1, side, side) or side % 2 == 0:
         raise ValueError(
-            f"a convolution of v {tuple(v.shape)} takes an output of that shape and filters ({channels}, 1, side, side) with an odd side, "
-            f"not {tuple(out.shape)} and {tuple(filters.shape)}"
+            f"a convolution of v {tuple(v.shape)} takes an output of that shape and filters ({channels}, 1, side, side)"
+            f" with an odd side, not {tuple(out.shape)} and {tuple(filters.shape)}"
         )
     if min(grid) < 1 or grid[0] * grid[1] > v.shape[2]:
         raise ValueError(f"a grid of {grid[0]} x {grid[1]} does not fit the {v.shape[2]} tokens given")

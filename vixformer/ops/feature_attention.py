@@ -64,7 +64,16 @@ class FeatureAttention(Operation, name="feature_attention"):
     ) -> tuple[Tensor, ...]:
         made = FeatureAttention.fake_backward(phi_q, phi_k, v)
         sizes = phi_k.shape[2], phi_k.shape[3]
-        native.run("feature_attention_backward", (phi_q, phi_k, v, out, grad), made, out.shape, *sizes, sums.data_ptr(), eps, floor)
+        native.run(
+            "feature_attention_backward",
+            (phi_q, phi_k, v, out, grad),
+            made,
+            out.shape,
+            *sizes,
+            sums.data_ptr(),
+            eps,
+            floor,
+        )
         return made
 
     @staticmethod
@@ -87,8 +96,8 @@ class FeatureAttention(Operation, name="feature_attention"):
 
 
 def _divide(sums_and_total: Tensor, eps: float, floor: float | None) -> Tensor:
-    """The last column is the normalizer. `floor` keeps one that may be negative away from zero; the others are only kept off 0 / 0, and
-    far enough that gradients, which are divided by it, do not overflow."""
+    """The last column is the normalizer. `floor` keeps one that may be negative away from zero; the others are only
+    kept off 0 / 0, and far enough that gradients, which are divided by it, do not overflow."""
     total = sums_and_total[..., -1:] + eps
     kept_off = (
         total.clamp(min=1e8 * torch.finfo(total.dtype).tiny)
@@ -102,13 +111,15 @@ CHUNK = 64
 
 
 def _causal(phi_q: Tensor, phi_k: Tensor, v: Tensor, eps: float, floor: float | None) -> Tensor:
-    """Each token sees itself and those before it: prefix sums over chunks of tokens, the quadratic form inside a chunk."""
+    """Each token sees itself and those before it: prefix sums over chunks of tokens, the quadratic form inside a
+    chunk."""
     n = v.shape[-2]
     size = min(CHUNK, n)
     v = F.pad(v, (0, 1), value=1.0)
     phi_q, phi_k, v = (F.pad(t, (0, 0, 0, -n % size)).unflatten(-2, (-1, size)) for t in (phi_q, phi_k, v))  # B H C T .
     context = phi_k.transpose(-1, -2) @ v
-    before = F.pad(context[..., :-1, :, :].cumsum(-3), (0, 0, 0, 0, 1, 0))  # shifted: to subtract the chunk itself would round the past
+    # shifted: to subtract the chunk itself would round the past
+    before = F.pad(context[..., :-1, :, :].cumsum(-3), (0, 0, 0, 0, 1, 0))
     inside = (phi_q @ phi_k.transpose(-1, -2)).tril() @ v
     return _divide((phi_q @ before + inside).flatten(-3, -2)[..., :n, :], eps, floor)
 
@@ -121,7 +132,9 @@ def linear_attention_macs(n: int, m: int, k: int, causal: bool) -> int:
     return 2 * padded * m * (k + 1) + padded * size * (m + k + 1)
 
 
-def linear_weights(phi_q: Tensor, phi_k: Tensor, causal: bool = False, eps: float = 0.0, floor: float | None = None) -> Tensor:
+def linear_weights(
+    phi_q: Tensor, phi_k: Tensor, causal: bool = False, eps: float = 0.0, floor: float | None = None
+) -> Tensor:
     weights = phi_q @ phi_k.transpose(-1, -2)
     if causal:
         weights = weights.tril()

@@ -1,4 +1,5 @@
 """Feature maps that kernels know, described by their type, and the parts that other feature maps are made of."""
+
 # B images  N tokens  H heads  K head width  M features
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class _Projected:
 
     def check(self, width: int) -> None:
         if self.directions is not None and (self.directions.dim() != 2 or self.directions.shape[1] != width):
-            raise ValueError(f"directions for heads of {width} channels are (features, {width}), not {tuple(self.directions.shape)}")
+            raise ValueError(
+                f"directions for heads of {width} channels are (features, {width}), not {tuple(self.directions.shape)}"
+            )
 
     def projected(self, x: Tensor) -> Tensor:
         return x * self.scale if self.directions is None else x @ (self.directions.to(x.dtype).t() * self.scale)
@@ -162,7 +165,8 @@ class FocusedMap(_Whole):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NetworkMap:
-    """y + eps with y = second max(first x + bias, 0) + shift, made positive by softplus where it is `smooth` and else by ReLU."""
+    """y + eps with y = second max(first x + bias, 0) + shift, made positive by softplus where it is `smooth` and else
+    by ReLU."""
 
     first: Tensor
     bias: Tensor
@@ -184,7 +188,8 @@ class NetworkMap:
         hidden, features = len(self.bias), len(self.shift)
         if shapes != [(hidden, width), (hidden,), (features, hidden), (features,)]:
             raise ValueError(
-                f"a network for heads of {width} channels is (hidden, {width}), (hidden,), (features, hidden) and (features,), not {shapes}"
+                f"a network for heads of {width} channels is (hidden, {width}), (hidden,), (features, hidden) and"
+                f" (features,), not {shapes}"
             )
 
     def made_of(self, *tensors: Tensor) -> FeatureMap:
@@ -210,12 +215,14 @@ _laid = WeakIdKeyDictionary()
 
 
 def laid_out(directions: Tensor, scale: float) -> Laid:
-    """Once for as long as they stay what they are. Their values are compared and not their version, which `.data` goes around."""
+    """Once for as long as they stay what they are. Their values are compared and not their version, which `.data` goes
+    around."""
     if not unwatched():
         return _lay(directions, scale)
     known = _laid.get(directions)
     if known is None or known.scale != scale or not torch.equal(known.source, directions):
-        with torch.inference_mode(False), torch.no_grad():  # training may follow, and cannot keep what inference mode made
+        # training may follow, and cannot keep what inference mode made
+        with torch.inference_mode(False), torch.no_grad():
             known = _laid[directions] = replace(_lay(directions, scale), source=directions.clone(), scale=scale)
     return known
 
@@ -227,15 +234,18 @@ def _lay(directions: Tensor, scale: float) -> Laid:
 
 
 def stable_exp(u: Tensor, square: Tensor | None, eps: float, keys: bool, mask: Tensor | None, causal: bool) -> Tensor:
-    """exp(u - square - c) + eps. c cancels in the division: the largest u of a query itself, of all keys of an image and head.
+    """exp(u - square - c) + eps. c cancels in the division: the largest u of a query itself, of all keys of an image
+    and head.
 
-    Without eps, c is the largest exponent instead of the largest u, so that the features of an image never all vanish. Under a causal mask
-    c knows of the future, and eps, measured against it, would tell; so there is no eps, and float64 holds keys far smaller than the last.
+    Without eps, c is the largest exponent instead of the largest u, so that the features of an image never all vanish.
+    Under a causal mask c knows of the future, and eps, measured against it, would tell; so there is no eps, and float64
+    holds keys far smaller than the last.
     """
     if causal:
         u, eps = widest(u), 0.0
     if square is not None and eps == 0:
-        # one after the other: exponents above zero would come of rounding the sum of square and c; that of a query cancels
+        # one after the other: exponents above zero would come of rounding the sum of square and c; that of a query
+        # cancels
         u, square = torch.sub(u, square, out=room(u)) if keys else u, None
     if keys and mask is not None:
         u = u.masked_fill(~mask[:, None, :, None], torch.finfo(u.dtype).min)
@@ -251,8 +261,8 @@ def softmax_features(u: Tensor) -> Tensor:
 
 
 def orthogonal_rows(rows: int, columns: int, scaling: str, generator: torch.Generator | None = None) -> Tensor:
-    """(rows, columns): blocks of Haar-distributed orthogonal matrices, row norms those of Gaussian rows (chi) or all sqrt(columns); `iid`
-    is independent Gaussian rows."""
+    """(rows, columns): blocks of Haar-distributed orthogonal matrices, row norms those of Gaussian rows (chi) or all
+    sqrt(columns); `iid` is independent Gaussian rows."""
     if scaling == "iid":
         return torch.randn(rows, columns, generator=generator)
     blocks = []

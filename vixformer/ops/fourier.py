@@ -1,4 +1,5 @@
 """The Fourier transform of tokens."""
+
 # B images  N tokens  D width
 
 from __future__ import annotations
@@ -16,16 +17,21 @@ from vixformer.ops.precision import wide
 
 
 def fourier_mix(x: Tensor, grid: Grid | None = None) -> Tensor:
-    """Real part of the discrete Fourier transform of real x (B, N, D) over tokens and channels; with a grid, over rows and columns too.
+    """Real part of the discrete Fourier transform of real x (B, N, D) over tokens and channels; with a grid, over rows
+    and columns too.
 
-    The transform of a real signal is half redundant: transform channels to D/2 + 1 frequencies, tokens in full, and read the other half
-    off by symmetry, Re X[-n, -d] = Re X[n, d].
+    The transform of a real signal is half redundant: transform channels to D/2 + 1 frequencies, tokens in full, and
+    read the other half off by symmetry, Re X[-n, -d] = Re X[n, d].
     """
     if x.dim() != 3 or (grid is not None and grid[0] * grid[1] != x.shape[1]):
-        raise ValueError(f"a transform of tokens takes (batch, tokens, width), and a grid of as many tokens, not {tuple(x.shape)}, {grid}")
+        raise ValueError(
+            f"a transform of tokens takes (batch, tokens, width), and a grid of as many tokens, not {tuple(x.shape)},"
+            f" {grid}"
+        )
     if grid is not None:
         half = torch.fft.rfftn(wide(x).unflatten(1, grid), dim=(1, 2, 3)).real
-        mirrored = half[..., 1 : (x.shape[-1] + 1) // 2].flip(1, 2, 3).roll((1, 1), (1, 2))  # frequency 0 stays where it is
+        # frequency 0 stays where it is
+        mirrored = half[..., 1 : (x.shape[-1] + 1) // 2].flip(1, 2, 3).roll((1, 1), (1, 2))
         return torch.cat([half, mirrored], -1).flatten(1, 2).to(x.dtype)
     if kernel_takes(x):
         return FourierMix.call(x)

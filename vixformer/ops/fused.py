@@ -1,4 +1,5 @@
 """Linear attention whose features the kernel makes itself: they are used and forgotten in the cache."""
+
 # B images  N tokens  H heads  K head width  M features
 
 from __future__ import annotations
@@ -39,43 +40,72 @@ POWERS = range(1, 9)
 """Of focused attention that the kernel knows."""
 
 
-def linear_attention(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float = 0.0, mask: Tensor | None = None) -> Tensor:
-    """phi(q) (phi(k)' v) / (phi(q) . sum phi(k) + eps) of q (B, H, N, K), k and v (B, H, keys, K), in float32, returned in the dtype of v.
+def linear_attention(
+    q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float = 0.0, mask: Tensor | None = None
+) -> Tensor:
+    """phi(q) (phi(k)' v) / (phi(q) . sum phi(k) + eps) of q (B, H, N, K), k and v (B, H, keys, K), in float32, returned
+    in the dtype of v.
 
-    Backward keeps q, k and v and no feature. A kernel makes the features of the maps that ops has; of other maps it gets them.
-    `mask` is boolean (B, keys), true = keep.
+    Backward keeps q, k and v and no feature. A kernel makes the features of the maps that ops has; of other maps it
+    gets them. `mask` is boolean (B, keys), true = keep.
     """
     check_heads(q, k, v)
     phi.check(q.shape[-1])
     if mask is not None and (mask.dtype is not torch.bool or mask.shape != (k.shape[0], k.shape[2])):
-        raise ValueError(f"a mask of {k.shape[2]} keys is boolean, ({k.shape[0]}, {k.shape[2]}), not {mask.dtype}, {tuple(mask.shape)}")
+        raise ValueError(
+            f"a mask of {k.shape[2]} keys is boolean, ({k.shape[0]}, {k.shape[2]}), not {mask.dtype},"
+            f" {tuple(mask.shape)}"
+        )
     if not _known(phi, q, k, v):
-        return recompute_function(lambda q, k, v, *made_of: _torch(q, k, v, phi.made_of(*made_of), eps, mask), q, k, v, *phi.tensors())
+        return recompute_function(
+            lambda q, k, v, *made_of: _torch(q, k, v, phi.made_of(*made_of), eps, mask), q, k, v, *phi.tensors()
+        )
     made = _described(phi.made_of(*(t.float() for t in phi.tensors())), q)
     tensors = native.readable(q, k, v)
     hidden = None if mask is None else mask.contiguous()
     return LinearAttention.call(*tensors, *made, eps, hidden, wanted(*tensors, *made[3:7])).to(v.dtype)
 
 
-def _described(phi: FeatureMap, q: Tensor) -> tuple[Any, ...]:
+def _described(phi: FeatureMap, q: Tensor) -> Arguments:
     """A map as the kernel takes it: directions, weights, kind and numbers."""
     width = q.shape[-1]
     if isinstance(phi, NetworkMap):
         hidden, features = len(phi.bias), len(phi.shift)
-        return None, None, _all_kept(features, q), *phi.tensors(), SMOOTH if phi.smooth else NETWORK, float(hidden), 0.0, phi.eps
+        return (
+            None,
+            None,
+            _all_kept(features, q),
+            *phi.tensors(),
+            SMOOTH if phi.smooth else NETWORK,
+            float(hidden),
+            0.0,
+            phi.eps,
+        )
     if isinstance(phi, CosineMap):
         angle = quarter_turn(q.shape[2], q.new_empty(0, dtype=torch.float32))
-        return None, None, _all_kept(2 * width, q), None, torch.cat([angle.cos(), angle.sin()], -1), None, None, COSINE, 1.0, 0.0, phi.eps
+        return (
+            None,
+            None,
+            _all_kept(2 * width, q),
+            None,
+            torch.cat([angle.cos(), angle.sin()], -1),
+            None,
+            None,
+            COSINE,
+            1.0,
+            0.0,
+            phi.eps,
+        )
     if isinstance(phi, HedgehogMap):
         return None, None, _all_kept(2 * width, q), phi.query, None, phi.key, None, HEDGEHOG, 1.0, 0.0, LEAST_SHARE
     if isinstance(phi, FocusedMap):
         return None, None, None, None, phi.factor, None, None, FOCUSED, float(phi.power), 0.0, FOCUSED_EPS
-    known: Any = phi
-    laid = None if known.directions is None else laid_out(known.directions, known.scale)
+    assert isinstance(phi, ReluMap | ExpMap | EluMap | GeluMap)
+    laid = None if phi.directions is None else laid_out(phi.directions, phi.scale)
     directions = (None, None, None) if laid is None else (laid.across, laid.along, laid.keep)
     weight = phi.weight if isinstance(phi, ExpMap) else phi.alpha if isinstance(phi, EluMap) else 0.0
     shift = phi.alpha if isinstance(phi, EluMap) else 0.0
-    return *directions, None, None, None, None, KINDS[type(phi)], known.scale, weight, known.eps + shift
+    return *directions, None, None, None, None, KINDS[type(phi)], phi.scale, weight, phi.eps + shift
 
 
 def linear_attention_slow(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float = 0.0) -> Tensor:
@@ -92,7 +122,8 @@ def _torch(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float, mask: T
 
 
 def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether the kernel makes these features, and of tensors of these shapes: as many keys as queries, heads of some widths."""
+    """Whether the kernel makes these features, and of tensors of these shapes: as many keys as queries, heads of some
+    widths."""
     if (
         q.shape[-1] % LANES
         or not q.shape == k.shape == v.shape
@@ -112,7 +143,8 @@ def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> bool:
 
 
 class LinearAttention(Operation, name="linear_attention"):
-    """Keeps q, k, v and the output, which the layer after it keeps anyway, and what many keys add up to. Features are made again."""
+    """Keeps q, k, v and the output, which the layer after it keeps anyway, and what many keys add up to. Features are
+    made again."""
 
     _options = "int kind, float scale, float weight, float eps, float total_eps, Tensor? mask"
     _made_of = "Tensor? across, Tensor? along, Tensor? keep, Tensor? first, Tensor? bias, Tensor? second, Tensor? shift"
@@ -128,7 +160,16 @@ class LinearAttention(Operation, name="linear_attention"):
         keep = _all_kept(q.shape[-1], q) if keep is None else keep
         laid = _turned(*weights)
         pointers = pointer(summaries if summaries.numel() else None), pointer(across), keep.data_ptr()
-        native.run("linear_attention", (q, k, v), (out,), q.shape, keep.numel(), *pointers, *options, *map(pointer, (mask, *laid)))
+        native.run(
+            "linear_attention",
+            (q, k, v),
+            (out,),
+            q.shape,
+            keep.numel(),
+            *pointers,
+            *options,
+            *map(pointer, (mask, *laid)),
+        )
         return out, summaries
 
     @staticmethod
@@ -151,7 +192,9 @@ class LinearAttention(Operation, name="linear_attention"):
         return made, learned
 
     @staticmethod
-    def fake_backward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, summaries: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    def fake_backward(
+        q: Tensor, k: Tensor, v: Tensor, out: Tensor, summaries: Tensor, *rest: Any
+    ) -> tuple[Tensor, Tensor]:
         weights = [0 if t is None else t.numel() for t in rest[3:7]]
         each = {NETWORK: sum(weights), SMOOTH: sum(weights), HEDGEHOG: 2 * q.shape[-1] ** 2, FOCUSED: q.shape[-1]}
         return native.side_by_side(q), q.new_empty(*q.shape[:2], each.get(rest[7], 0), dtype=torch.float32)
@@ -187,15 +230,27 @@ class LinearAttention(Operation, name="linear_attention"):
 def _summaries(q: Tensor, keep: Tensor | None, kind: int, train: bool) -> Tensor:
     """Room for what the keys of an image and head add up to, where that is less work to keep than to make again."""
     m = q.shape[3] if keep is None else keep.numel()
-    many = train and q.shape[2] > (m if kind in (NETWORK, SMOOTH) else 4 * m)  # features of a network take longer to make again
-    return q.new_empty(*q.shape[:2], m * q.shape[3] + m + 1, dtype=torch.float32) if many else q.new_empty(0, dtype=torch.float32)
+    # features of a network take longer to make again
+    many = train and q.shape[2] > (m if kind in (NETWORK, SMOOTH) else 4 * m)
+    return (
+        q.new_empty(*q.shape[:2], m * q.shape[3] + m + 1, dtype=torch.float32)
+        if many
+        else q.new_empty(0, dtype=torch.float32)
+    )
 
 
 def _all_kept(features: int, q: Tensor) -> Tensor:
     return q.new_ones(features, dtype=torch.float32)
 
 
-def _turned(first: Tensor | None, bias: Tensor | None, second: Tensor | None, shift: Tensor | None) -> tuple[Tensor | None, ...]:
+def _turned(
+    first: Tensor | None, bias: Tensor | None, second: Tensor | None, shift: Tensor | None
+) -> tuple[Tensor | None, ...]:
     """Weights as C wants them, matrices with a row for what goes in."""
     turned = tuple(None if t is None else t.mT.contiguous() for t in (first, second))
-    return turned[0], None if bias is None else bias.contiguous(), turned[1], None if shift is None else shift.contiguous()
+    return (
+        turned[0],
+        None if bias is None else bias.contiguous(),
+        turned[1],
+        None if shift is None else shift.contiguous(),
+    )

@@ -1,4 +1,5 @@
 """Exact attention over keys and values that are mixed along the tokens."""
+
 # B images  N tokens  H heads  K head width  R rank
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from vixformer.ops.softmax import ExactAttention, exact_attention
 
 
 def linformer_attention(q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor) -> Tensor:
-    """Exact attention of q to e'k and f'v, matrices (N, R) or (H, N, R), in float32 at least: sums over all tokens overflow float16."""
+    """Exact attention of q to e'k and f'v, matrices (N, R) or (H, N, R), in float32 at least: sums over all tokens
+    overflow float16."""
     check_heads(q, k, v)
     _check_matrices(k, e, f)
     dtype = v.dtype
@@ -44,8 +46,8 @@ def linformer_attention_slow(q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tens
 def _check_matrices(k: Tensor, e: Tensor, f: Tensor) -> None:
     if e.shape != f.shape or e.shape[:-1] not in (k.shape[2:3], k.shape[1:3]):
         raise ValueError(
-            f"E and F must both be ({k.shape[2]}, rank) or ({k.shape[1]}, {k.shape[2]}, rank) for these keys, not {tuple(e.shape)} and "
-            f"{tuple(f.shape)}"
+            f"E and F must both be ({k.shape[2]}, rank) or ({k.shape[1]}, {k.shape[2]}, rank) for these keys, not"
+            f" {tuple(e.shape)} and {tuple(f.shape)}"
         )
 
 
@@ -56,7 +58,9 @@ def _project(matrix: Tensor, x: Tensor) -> Tensor:
         return matrix.mT @ x
     # All heads in one product: x is a view of (B, N, H K), so this copies nothing more than a product a head would.
     heads = x.transpose(1, 2)
-    return torch.bmm(matrix.mT.expand(x.shape[0], -1, -1), heads.flatten(2)).unflatten(-1, heads.shape[2:]).transpose(1, 2)
+    return (
+        torch.bmm(matrix.mT.expand(x.shape[0], -1, -1), heads.flatten(2)).unflatten(-1, heads.shape[2:]).transpose(1, 2)
+    )
 
 
 class LinformerAttention(Operation, name="linformer_attention"):
@@ -91,9 +95,17 @@ class LinformerAttention(Operation, name="linformer_attention"):
         *dqkv, de, df = made = LinformerAttention.fake_backward(q, k, v, e, f)
         dq, dk, dv = native.apart(dqkv)
         dkeys, dvalues = native.like(keys), native.like(values)
-        native.run("exact_backward", (q, keys, values, out, grad), (dq, dkeys, dvalues), q.shape, keys.shape[2], logs.data_ptr())
+        native.run(
+            "exact_backward",
+            (q, keys, values, out, grad),
+            (dq, dkeys, dvalues),
+            q.shape,
+            keys.shape[2],
+            logs.data_ptr(),
+        )
         for x, matrix, dmixed, dx, dmatrix in ((k, e, dkeys, dk, de), (v, f, dvalues, dv, df)):
-            turned = (dmixed.view(torch.int32) if dmixed.dtype is torch.bfloat16 else dmixed).mT.contiguous()  # pairs stay together
+            # pairs stay together
+            turned = (dmixed.view(torch.int32) if dmixed.dtype is torch.bfloat16 else dmixed).mT.contiguous()
             pointers = matrix.data_ptr(), dmatrix.data_ptr(), _between_heads(matrix), turned.data_ptr()
             native.run("along_backward", (x, dmixed), (dx,), x.shape, matrix.shape[-1], *pointers)
         return made

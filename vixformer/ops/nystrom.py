@@ -17,9 +17,16 @@ from vixformer.ops.softmax import softmax_attention, softmax_weights
 
 
 def nystrom_attention(
-    q: Tensor, k: Tensor, v: Tensor, landmarks: int, iterations: int, filters: Tensor | None = None, mask: Tensor | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    landmarks: int,
+    iterations: int,
+    filters: Tensor | None = None,
+    mask: Tensor | None = None,
 ) -> Tensor:
-    """A convolution of v along the tokens is added, `filters` (H, an odd length). With no more tokens than landmarks attention is exact."""
+    """A convolution of v along the tokens is added, `filters` (H, an odd length). With no more tokens than landmarks
+    attention is exact."""
     _check(q, k, v, filters)
     if v.shape[-2] <= landmarks:
         return _add_convolution(softmax_attention(q, k, v, mask), v, filters, mask)
@@ -46,7 +53,13 @@ def nystrom_weights(q: Tensor, k: Tensor, landmarks: int, iterations: int, mask:
 
 
 def nystrom_attention_slow(
-    q: Tensor, k: Tensor, v: Tensor, landmarks: int, iterations: int, filters: Tensor | None = None, mask: Tensor | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    landmarks: int,
+    iterations: int,
+    filters: Tensor | None = None,
+    mask: Tensor | None = None,
 ) -> Tensor:
     out = nystrom_weights(q, k, landmarks, iterations, mask) @ wide(v)
     if filters is not None:
@@ -62,7 +75,9 @@ def _check(q: Tensor, k: Tensor, v: Tensor, filters: Tensor | None) -> None:
     if q.shape != k.shape:
         raise ValueError(f"landmarks need as many keys as queries, and there are {k.shape[2]} and {q.shape[2]}")
     if filters is not None and (filters.dim() != 2 or len(filters) != q.shape[1] or filters.shape[1] % 2 == 0):
-        raise ValueError(f"a convolution along the tokens takes filters ({q.shape[1]}, an odd length), not {tuple(filters.shape)}")
+        raise ValueError(
+            f"a convolution along the tokens takes filters ({q.shape[1]}, an odd length), not {tuple(filters.shape)}"
+        )
 
 
 def _landmarks(q: Tensor, k: Tensor, count: int, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -79,11 +94,14 @@ def _landmarks(q: Tensor, k: Tensor, count: int, mask: Tensor | None) -> tuple[T
 
 
 def _kernel(q_marks: Tensor, k_marks: Tensor, kept: Tensor | None) -> Tensor:
-    """Attention among the landmarks. One without tokens is cut off from the others (a row of the identity), so that it changes nothing."""
+    """Attention among the landmarks. One without tokens is cut off from the others (a row of the identity), so that it
+    changes nothing."""
     weights = softmax_weights(q_marks, k_marks, kept)
     if kept is None:
         return weights
-    return torch.where(kept[:, None, :, None], weights, torch.eye(weights.shape[-1], dtype=weights.dtype, device=weights.device))
+    return torch.where(
+        kept[:, None, :, None], weights, torch.eye(weights.shape[-1], dtype=weights.dtype, device=weights.device)
+    )
 
 
 def _add_convolution(out: Tensor, v: Tensor, filters: Tensor | None, mask: Tensor | None) -> Tensor:
@@ -91,7 +109,8 @@ def _add_convolution(out: Tensor, v: Tensor, filters: Tensor | None, mask: Tenso
         return out
     if mask is not None:
         v = v.masked_fill(~mask[:, None, :, None], 0.0)
-    # As one filter a channel over (B, N, H K), the order in which the heads were made and are put together again: nothing is copied.
+    # As one filter a channel over (B, N, H K), the order in which the heads were made and are put together again:
+    # nothing is copied.
     weight = filters.to(v.dtype)[:, None, :, None].repeat_interleave(v.shape[-1], 0)
     tokens = v.transpose(1, 2).flatten(2).transpose(1, 2).unsqueeze(-1)
     local = F.conv2d(tokens, weight, padding=(filters.shape[1] // 2, 0), groups=len(weight))
@@ -130,7 +149,9 @@ class NystromAttention(Operation, name="nystrom_attention"):
 
     @staticmethod
     def fake_backward(q: Tensor, k: Tensor, v: Tensor, filters: Tensor | None, *_: object) -> tuple[Tensor, Tensor]:
-        return native.side_by_side(q), q.new_zeros(*q.shape[:2], 1 if filters is None else filters.shape[1], dtype=torch.float32)
+        return native.side_by_side(q), q.new_zeros(
+            *q.shape[:2], 1 if filters is None else filters.shape[1], dtype=torch.float32
+        )
 
     @staticmethod
     def gradients(made: tuple[Tensor, Tensor], kept: Arguments, _: object) -> Gradients:
@@ -144,7 +165,9 @@ class NystromAttention(Operation, name="nystrom_attention"):
         return 2 * b * h * (4 * n * landmarks * d + 2 * marks * d + 4 * iterations * marks * landmarks + local)
 
     @staticmethod
-    def backward_flops(q: Sizes, k: Sizes, v: Sizes, filters: Sizes | None, landmarks: int, iterations: int, _: object) -> int:
+    def backward_flops(
+        q: Sizes, k: Sizes, v: Sizes, filters: Sizes | None, landmarks: int, iterations: int, _: object
+    ) -> int:
         return 3 * NystromAttention.flops(q, k, v, filters, landmarks, iterations)
 
 

@@ -1,4 +1,5 @@
 """From one product to q, k and v, and rotary positions."""
+
 # B images  N tokens  H heads  K head width
 
 from __future__ import annotations
@@ -18,11 +19,18 @@ Rotation = tuple[Tensor, Tensor]
 def split_heads(qkv: Tensor, heads: int, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """(B, N, 3 H K) -> q, k, v, each (B, H, N, K), q and k turned where there is a rotation."""
     if qkv.dim() != 3 or qkv.shape[-1] % (3 * heads):
-        raise ValueError(f"q, k and v of {heads} heads lie side by side in (batch, tokens, 3 x {heads} x width), not {tuple(qkv.shape)}")
+        raise ValueError(
+            f"q, k and v of {heads} heads lie side by side in (batch, tokens, 3 x {heads} x width), not"
+            f" {tuple(qkv.shape)}"
+        )
     if rotation is not None:
         check_rotation(rotation, qkv.shape[1], qkv.shape[-1] // (3 * heads))
     turns = rotation is not None
-    kernel = unwatched() and _kernel_turns(qkv, *(rotation or ())) and not (turns and qkv.shape[-1] // (3 * heads) % native.WIDTH)
+    kernel = (
+        unwatched()
+        and _kernel_turns(qkv, *(rotation or ()))
+        and not (turns and qkv.shape[-1] // (3 * heads) % native.WIDTH)
+    )
     if kernel and (turns or wanted(qkv)):
         return applied(_Split, qkv, heads, *(rotation or ()))
     q, k, v = _split(qkv, heads)
@@ -45,14 +53,20 @@ def check_rotation(rotation: Rotation, n: int, width: int) -> None:
     if len(pair) != 2 or width % 2 or any(not isinstance(t, Tensor) or t.shape != (n, width // 2) for t in pair):
         got = ", ".join(str(tuple(t.shape)) if isinstance(t, Tensor) else repr(t) for t in pair)
         raise ValueError(
-            f"rotation must be the cosines and sines of {n} tokens, one for each pair of the {width} channels of a head: "
-            f"two tensors ({n}, {width // 2}), not {got}"
+            f"rotation must be the cosines and sines of {n} tokens, one for each pair of the {width} channels of a"
+            f" head: two tensors ({n}, {width // 2}), not {got}"
         )
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turn the pairs (x_0, x_1), (x_2, x_3), ... of (B, H, N, K) by the angles of their token."""
-    if x.dim() == 4 and cos.dim() == 2 and x.shape[-1] % native.WIDTH == 0 and not wanted(cos, sin) and _kernel_turns(x, cos, sin):
+    if (
+        x.dim() == 4
+        and cos.dim() == 2
+        and x.shape[-1] % native.WIDTH == 0
+        and not wanted(cos, sin)
+        and _kernel_turns(x, cos, sin)
+    ):
         check_rotation((cos, sin), *x.shape[2:])
         return Rotate.call(*native.readable(x), cos, sin).to(x.dtype)
     even, odd = wide(x).unflatten(-1, (-1, 2)).unbind(-1)
@@ -104,8 +118,8 @@ class _Context(Context):
 
 
 class _Split(torch.autograd.Function):
-    """Gradients that lie side by side already are not put there once more. That of v does not where v is convolved too: it is a sum then,
-    and goes where its first part was."""
+    """Gradients that lie side by side already are not put there once more. That of v does not where v is convolved too:
+    it is a sum then, and goes where its first part was."""
 
     @staticmethod
     def forward(ctx: _Context, qkv: Tensor, heads: int, *rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:

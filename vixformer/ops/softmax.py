@@ -1,4 +1,5 @@
 """Exact attention."""
+
 # N tokens  K head width
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide
 
 SHORT = 512
-"""Keys up to which the compiled kernel is never slower than torch's, forward and backward, whatever the processor (docs/speed.md)."""
+"""Keys up to which the compiled kernel is never slower than torch's, forward and backward, whatever the processor
+(docs/speed.md)."""
 
 
 def key_mask(mask: Tensor | None, n: int, causal: bool) -> Tensor | None:
@@ -27,7 +29,13 @@ def key_mask(mask: Tensor | None, n: int, causal: bool) -> Tensor | None:
 
 
 def softmax_attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None, drop: float = 0.0
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    bias: Tensor | None = None,
+    drop: float = 0.0,
 ) -> Tensor:
     """`drop` is the dropout rate of the attention weights."""
     check_heads(q, k, v)
@@ -103,17 +111,26 @@ class ExactAttention(Operation, name="exact_attention"):
         return ExactAttention.flops(q, k) * 5 // 2  # the weights are made again
 
 
-def softmax_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None) -> Tensor:
+def softmax_weights(
+    q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None
+) -> Tensor:
     scores = wide(q * q.shape[-1] ** -0.5 @ k.transpose(-1, -2))
     scores = scores if bias is None else scores + bias
     seen = key_mask(mask, q.shape[-2], causal)
     if seen is None:
         return scores.softmax(-1)
-    return scores.masked_fill(~seen.to(scores.device), -torch.inf).softmax(-1).nan_to_num(0.0)  # who sees nothing takes nothing
+    # who sees nothing takes nothing
+    return scores.masked_fill(~seen.to(scores.device), -torch.inf).softmax(-1).nan_to_num(0.0)
 
 
 def softmax_attention_slow(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None, drop: float = 0.0
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    bias: Tensor | None = None,
+    drop: float = 0.0,
 ) -> Tensor:
     """All N x N weights are in memory at once, and are kept for backward."""
     weights = softmax_weights(q, k, mask, causal, bias)

@@ -1,4 +1,5 @@
-"""Exact attention in a window: tokens in segments of `window`, each seeing its own and its neighbors (causal: the one before)."""
+"""Exact attention in a window: tokens in segments of `window`, each seeing its own and its neighbors (causal: the one
+before)."""
 # C segments
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from torch import Tensor
 from vixformer.ops.softmax import softmax_attention, softmax_weights
 
 
-def window_attention(q: Tensor, k: Tensor, v: Tensor, window: int, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+def window_attention(
+    q: Tensor, k: Tensor, v: Tensor, window: int, mask: Tensor | None = None, causal: bool = False
+) -> Tensor:
     n = q.shape[-2]
     if n <= window:
         return softmax_attention(q, k, v, mask, causal)
@@ -22,9 +25,11 @@ def window_attention(q: Tensor, k: Tensor, v: Tensor, window: int, mask: Tensor 
     if causal:
         seen = seen & torch.ones(window, 2 * window, dtype=torch.bool, device=q.device).tril(window)
     seen = seen.repeat(1, q.shape[1], 1, 1)
-    queries = F.pad(q, (0, 0, 0, segments * window - n)).unflatten(-2, (segments, window)).flatten(1, 2)  # (B, H C, window, K)
+    # (B, H C, window, K)
+    queries = F.pad(q, (0, 0, 0, segments * window - n)).unflatten(-2, (segments, window)).flatten(1, 2)
     keys, values = (F.pad(t, padded).unfold(-2, 2 * window + after, window).flatten(1, 2).mT for t in (k, v))
-    out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=seen)  # four dimensions, for which torch has a fused kernel
+    # four dimensions, for which torch has a fused kernel
+    out = F.scaled_dot_product_attention(queries, keys, values, attn_mask=seen)
     return out.unflatten(1, (-1, segments)).flatten(2, 3)[..., :n, :]
 
 

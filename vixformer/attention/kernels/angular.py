@@ -1,6 +1,7 @@
 """Similarity of directions: the arc-cosine kernel of order 1, (sin t + (pi - t) cos t) / pi for q and k at an angle t.
 
-ReLU features of q and k scaled to length one. (Features of the plain angle, 1 - t / pi, are steps and have no gradient.)
+ReLU features of q and k scaled to length one. (Features of the plain angle, 1 - t / pi, are steps and have no
+gradient.)
 """
 
 from __future__ import annotations

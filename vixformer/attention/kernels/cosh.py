@@ -1,4 +1,5 @@
-"""The hyperbolic cosine form of FAVOR+: [exp(u), exp(-u)] with one set of directions, half the variance for twice the features."""
+"""The hyperbolic cosine form of FAVOR+: [exp(u), exp(-u)] with one set of directions, half the variance for twice the
+features."""
 
 from __future__ import annotations
 
@@ -16,4 +17,6 @@ class Cosh(SoftmaxKernel, name="cosh"):
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         assert square is not None
-        return ops.stable_exp(torch.cat([u, -u], -1), square * self.norm_weight, self.config.eps, keys, mask, self.causal)
+        return ops.stable_exp(
+            torch.cat([u, -u], -1), square * self.norm_weight, self.config.eps, keys, mask, self.causal
+        )

@@ -26,4 +26,8 @@ class ELU(RawKernel, name="elu"):
         return F.elu(u, self.config.alpha) + (shift + self.config.eps)
 
     def feature_map(self, directions: Tensor | None, scale: float) -> ops.FeatureMap | None:
-        return None if self.config.raw else ops.EluMap(directions=directions, scale=scale, eps=self.config.eps, alpha=self.config.alpha)
+        return (
+            None
+            if self.config.raw
+            else ops.EluMap(directions=directions, scale=scale, eps=self.config.eps, alpha=self.config.alpha)
+        )

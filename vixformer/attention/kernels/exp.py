@@ -14,8 +14,9 @@ from vixformer.attention.kernels.kernel import Asked, PositiveKernel
 
 
 class Exp(PositiveKernel, name="exp"):
-    """`clamp=10` clamps u to [-10, 10], `clamp_min` sets another lower bound, `clamp=dynamic` clamps to three standard deviations around
-    the mean u of each image and head: the bounds follow the data, and no image depends on the others of its batch.
+    """`clamp=10` clamps u to [-10, 10], `clamp_min` sets another lower bound, `clamp=dynamic` clamps to three standard
+    deviations around the mean u of each image and head: the bounds follow the data, and no image depends on the others
+    of its batch.
     """
 
     one_each = True
@@ -30,13 +31,18 @@ class Exp(PositiveKernel, name="exp"):
             if self.clamp_min is not None and (not isinstance(self.clamp, float | int) or self.clamp_min >= self.clamp):
                 raise ValueError("clamp_min goes with a clamp that is a larger number, such as clamp=10, clamp_min=-5")
             if isinstance(self.clamp, float | int) and self.clamp > 40:
-                raise ValueError(f"clamp must be at most 40, because products of two exponentials leave float32 there, not {self.clamp}")
+                raise ValueError(
+                    "clamp must be at most 40, because products of two exponentials leave float32 there, not"
+                    f" {self.clamp}"
+                )
 
         def check(self, performer: Asked) -> None:
             if self.clamp is None:
                 self.refuse_eps(performer)
             if self.clamp == "dynamic" and performer.causal:
-                raise ValueError("clamp=dynamic looks at all the tokens of an image, so it does not go with causal=true")
+                raise ValueError(
+                    "clamp=dynamic looks at all the tokens of an image, so it does not go with causal=true"
+                )
 
     config: Config
 
@@ -58,7 +64,11 @@ class Exp(PositiveKernel, name="exp"):
 
 def _three_sigma(u: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Bounds over the tokens that a mask keeps: of as many queries as keys, those of the mask, and else all queries."""
-    weight = torch.ones_like(u[..., :1]) if mask is None or mask.shape[1] != u.shape[2] else mask[:, None, :, None].to(u.dtype)
+    weight = (
+        torch.ones_like(u[..., :1])
+        if mask is None or mask.shape[1] != u.shape[2]
+        else mask[:, None, :, None].to(u.dtype)
+    )
     count = (weight.sum((-1, -2), keepdim=True) * u.shape[-1]).clamp(min=1.0)
     mean = (u * weight).sum((-1, -2), keepdim=True) / count
     spread = (((u - mean) ** 2 * weight).sum((-1, -2), keepdim=True) / count).sqrt()

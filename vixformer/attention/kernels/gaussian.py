@@ -1,4 +1,5 @@
-"""Positive random features of the Gaussian kernel exp(-|q - k|^2 / 2): the softmax kernel with another power of the norm."""
+"""Positive random features of the Gaussian kernel exp(-|q - k|^2 / 2): the softmax kernel with another power of the
+norm."""
 
 from __future__ import annotations
 

@@ -19,4 +19,6 @@ class GELU(RawKernel, name="gelu"):
         return F.gelu(u) + (shift + self.config.eps)
 
     def feature_map(self, directions: Tensor | None, scale: float) -> ops.FeatureMap | None:
-        return None if self.config.raw else ops.GeluMap(directions=directions, scale=scale, eps=MINIMUM + self.config.eps)
+        return (
+            None if self.config.raw else ops.GeluMap(directions=directions, scale=scale, eps=MINIMUM + self.config.eps)
+        )

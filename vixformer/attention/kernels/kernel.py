@@ -1,4 +1,6 @@
-"""What a kernel is: a function of the projected q or k that returns features whose products are the attention weights."""
+"""What a kernel is: a function of the projected q or k that returns features whose products are the attention
+weights."""
+
 # B images  N tokens  H heads  K head width  M features
 
 from __future__ import annotations
@@ -25,14 +27,16 @@ class Asked(Protocol):
 
 
 class Kernel(nn.Module, Configured, family="kernel"):
-    """`forward(u, square, keys, mask)`: u (B, H, N, M) float32, a tensor that only the kernel holds, is W x for random directions W, or x.
+    """`forward(u, square, keys, mask)`: u (B, H, N, M) float32, a tensor that only the kernel holds, is W x for random
+    directions W, or x.
 
-    `square` is |x|^2 (B, H, N, 1) for kernels that set `uses_norm`; `keys` tells keys from queries, for stabilisers; `mask` (B, N) says
-    which tokens count in them. Features are float32 or wider.
+    `square` is |x|^2 (B, H, N, 1) for kernels that set `uses_norm`; `keys` tells keys from queries, for stabilisers;
+    `mask` (B, N) says which tokens count in them. Features are float32 or wider.
     """
 
     projects: ClassVar[Literal["always", "optional", "never"]] = "optional"
-    """Whether u is a random projection: always, unless `features=none`, or never, because the kernel has a network of its own."""
+    """Whether u is a random projection: always, unless `features=none`, or never, because the kernel has a network of
+    its own."""
     uses_norm: ClassVar[bool] = False
     estimates_softmax: ClassVar[bool] = False
     """Whether products of its features are, on average, those of exact attention. Not inherited."""
@@ -75,7 +79,8 @@ class PositiveKernel(Kernel):
         eps: NonNegativeFloat = 1e-3
 
         def refuse_eps(self, performer: Asked) -> None:
-            """For kernels that measure eps against the largest feature of an image, which under a causal mask may be a future one."""
+            """For kernels that measure eps against the largest feature of an image, which under a causal mask may be a
+            future one."""
             default = next(field.default for field in fields(self) if field.name == "eps")
             if performer.causal and self.eps not in (0, default):
                 raise ValueError("under causal=true this kernel has no eps: leave it out")
@@ -96,7 +101,8 @@ class PositiveKernel(Kernel):
 class RawKernel(PositiveKernel):
     """A kernel whose function may be negative: it is made positive, or with `raw=true` used as it is.
 
-    The normalizer of raw features may be negative or almost zero, so outputs may explode: the floor only prevents a division by zero.
+    The normalizer of raw features may be negative or almost zero, so outputs may explode: the floor only prevents a
+    division by zero.
     """
 
     @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
-"""A learned kernel, softplus(W2 ReLU(W1 x + b1) + b2): the final f-theta of "Optimizing Image Classification on CIFAR-10" (2024).
+"""A learned kernel, softplus(W2 ReLU(W1 x + b1) + b2): the final f-theta of "Optimizing Image Classification on
+CIFAR-10" (2024).
 
-Its formula leaves the sign open; softplus makes the features positive, and `raw=true` omits softplus, as the formula does.
-The hidden layer is twice as wide as the head.
+Its formula leaves the sign open; softplus makes the features positive, and `raw=true` omits softplus, as the formula
+does. The hidden layer is twice as wide as the head.
 """
 
 from __future__ import annotations

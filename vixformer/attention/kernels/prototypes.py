@@ -1,7 +1,7 @@
 """A learned kernel that is an attention itself: softmax(P x), how a token attends to M learned prototypes.
 
-Two tokens attend to each other as far as they attend to the same prototypes: the attention-like f-theta that "Exploring Fast
-Attention Mechanisms" (2024) leaves to future work.
+Two tokens attend to each other as far as they attend to the same prototypes: the attention-like f-theta that "Exploring
+Fast Attention Mechanisms" (2024) leaves to future work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Trigonometric random features of the softmax kernel, exp(|x|^2 / 2) [cos u, sin u]: the unstable ancestor of FAVOR+.
 
-They may be negative and the normalizer may vanish, so it is kept at least 0.001 away from zero, and the sums are float64. Even so a small
-change of q and k, such as rounding them to bfloat16, can change the output a lot.
+They may be negative and the normalizer may vanish, so it is kept at least 0.001 away from zero, and the sums are
+float64. Even so a small change of q and k, such as rounding them to bfloat16, can change the output a lot.
 """
 
 from __future__ import annotations

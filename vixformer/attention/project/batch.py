@@ -1,4 +1,5 @@
 """q, k and v between batch norms, as in LeViT."""
+
 # B images  N tokens  D width  H heads  K head width
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class BatchNormProjection(Attention, name="batch"):
 
     def make_output(self, shape: Shape) -> nn.Module:
         config, inner = self.config, shape.num_heads * shape.head_dim * self.config.value_ratio
-        return nn.Sequential(activation(config.act), LinearNorm(inner, config.out_dim or shape.dim, bias=config.out_bias))
+        return nn.Sequential(
+            activation(config.act), LinearNorm(inner, config.out_dim or shape.dim, bias=config.out_bias)
+        )
 
     def split(self, x: Tensor, grid: Grid | None) -> Heads:
         return self.by_head(self.q(self._asking(x, grid))), self.by_head(self.k(x)), self.by_head(self.v(x))
@@ -55,7 +58,7 @@ class BatchNormProjection(Attention, name="batch"):
             raise ValueError("attention that shrinks the grid needs to know it: pass grid=(height, width)")
         if grid[0] * grid[1] != x.shape[1]:
             raise ValueError(
-                f"attention that shrinks the grid needs every token on it, and {grid[0]} x {grid[1]} is not {x.shape[1]}: "
-                "pass the grid of these tokens"
+                f"attention that shrinks the grid needs every token on it, and {grid[0]} x {grid[1]} is not"
+                f" {x.shape[1]}: pass the grid of these tokens"
             )
         return x.unflatten(1, grid)[:, ::stride, ::stride].flatten(1, 2)

@@ -1,4 +1,5 @@
 """q, k and v by convolutions, as in CvT."""
+
 # B images  N tokens  D width  H heads  K head width
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from torch import Tensor, nn
 
 from vixformer.attention.base import Shape
 from vixformer.attention.project.projection import Attention, Heads
+from vixformer.nn.dense import Linear
 from vixformer.ops import Grid, Rotation
 
 
 class ConvProjection(Attention, name="conv"):
-    """q, k and v by a depthwise 3 x 3 convolution, batch norm and a linear layer; class tokens by the linear layer alone.
+    """q, k and v by a depthwise 3 x 3 convolution, batch norm and a linear layer; class tokens by the linear layer
+    alone.
 
     With `kv_stride` there are fewer keys than queries, and mechanisms that look at the grid do without it.
     """
@@ -35,11 +38,11 @@ class ConvProjection(Attention, name="conv"):
         self.strided = config.kv_stride > 1
         self.keeps_grid = not self.strided
         self.q_conv = _depthwise(shape.dim, 1)
-        self.q = nn.Linear(shape.dim, inner, bias=config.qkv_bias)
+        self.q = Linear(shape.dim, inner, bias=config.qkv_bias)
         self.k_conv = _depthwise(shape.dim, config.kv_stride)
         self.v_conv = None if config.shared_kv else _depthwise(shape.dim, config.kv_stride)
-        self.k = nn.Linear(shape.dim, inner, bias=config.qkv_bias)
-        self.v = nn.Linear(shape.dim, inner, bias=config.qkv_bias)
+        self.k = Linear(shape.dim, inner, bias=config.qkv_bias)
+        self.v = Linear(shape.dim, inner, bias=config.qkv_bias)
 
     def split(self, x: Tensor, grid: Grid | None) -> Heads:
         if grid is None:
@@ -57,11 +60,11 @@ class ConvProjection(Attention, name="conv"):
             queries = queries * self.config.query_scale
         return self.by_head(queries), self.by_head(self.k(keys)), self.by_head(self.v(values))
 
-    def heads(self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None) -> Heads:
+    def heads(
+        self, x: Tensor, mask: Tensor | None = None, grid: Grid | None = None, rotation: Rotation | None = None
+    ) -> Heads:
         if mask is not None:
             raise ValueError('proj="conv" mixes neighbors and takes no mask: leave it out, or use proj="linear"')
-        if rotation is not None and self.strided:
-            raise ValueError(f"rotary positions need as many keys as queries: use kv_stride=1, not {self.config.kv_stride}")
         return super().heads(x, None, grid, rotation)
 
 

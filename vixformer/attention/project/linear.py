@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from vixformer.attention.base import Shape
 from vixformer.attention.project.projection import Attention, Heads
+from vixformer.nn.dense import Linear
 from vixformer.ops import Grid, Rotation, split_heads
 
 
 class LinearProjection(Attention, name="linear"):
     def make_projections(self, shape: Shape) -> None:
-        self.qkv = nn.Linear(shape.dim, 3 * shape.num_heads * shape.head_dim, bias=self.config.qkv_bias)
+        self.qkv = Linear(shape.dim, 3 * shape.num_heads * shape.head_dim, bias=self.config.qkv_bias)
 
     def split(self, x: Tensor, grid: Grid | None) -> Heads:
         return split_heads(self.qkv(x), self.core.shape.num_heads)

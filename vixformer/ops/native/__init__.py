@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from vixformer.ops.native import targets
 from vixformer.ops.native.build import Status, library, status
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "settled",
     "side_by_side",
     "status",
+    "vendor",
 ]  # fmt: skip
 WIDTH = 8
 """Widths of values and ranks must be multiples of this."""
@@ -40,7 +42,8 @@ _calls = 0
 
 
 def settled(question: Callable[[], T]) -> Callable[[], T]:
-    """For torch.compile: the answer at compilation holds. (`torch.compiler.assume_constant_result` takes a second to import.)"""
+    """For torch.compile: the answer at compilation holds. (`torch.compiler.assume_constant_result` takes a second to
+    import.)"""
     question._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
     return question
 
@@ -57,6 +60,12 @@ def instructions() -> str:
     return status().instructions or ""
 
 
+@settled
+def vendor() -> str:
+    """Who made the processor."""
+    return targets.vendor()
+
+
 def calls() -> int:
     """How often a compiled kernel has run in this process."""
     return _calls
@@ -67,7 +76,10 @@ def loaded() -> ctypes.CDLL:
     global _calls
     built = library()
     if built is None:
-        raise RuntimeError("this program was compiled for kernels that are off here: compile it inside `with vixformer.ops.portable():`")
+        raise RuntimeError(
+            "this program was compiled for kernels that are off here: compile it inside `with"
+            " vixformer.ops.portable():`"
+        )
     _calls += 1
     return built
 
@@ -109,7 +121,8 @@ def like(x: Tensor) -> Tensor:
 
 
 def side_by_side(x: Tensor) -> Tensor:
-    """Room for the gradients of q, k and v, (B, N, 3, H, K), as they lie in the gradient of the layer that made them."""
+    """Room for the gradients of q, k and v, (B, N, 3, H, K), as they lie in the gradient of the layer that made
+    them."""
     b, h, n, d = x.shape
     return x.new_empty(b, n, 3, h, d)
 

@@ -1,4 +1,5 @@
-"""The library of compiled kernels: from the wheel, or compiled on first use and kept in the user's cache, where only the user can write."""
+"""The library of compiled kernels: from the wheel, or compiled on first use and kept in the user's cache, where only
+the user can write."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ SOURCES = sorted(HERE.glob("*.c"))
 FLAGS = ["-O3", "-fno-math-errno", "-ffp-contract=fast", "-fopenmp", "-fPIC"]
 NATIVE = "native"
 CHOICES = ("0", NATIVE, *TARGETS)
-"""What VIX_NATIVE may say: no kernels, kernels compiled here for this very processor, or kernels for an instruction set."""
+"""What VIX_NATIVE may say: no kernels, kernels compiled here for this very processor, or kernels for an instruction
+set."""
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 LOCK = "lock"
 LOG = ".log"
@@ -77,9 +79,14 @@ def found() -> tuple[ctypes.CDLL | None, Status]:
         built = shipped or _loaded(_command(wish))
     except NotBuiltError as error:
         reason, advice = error.args
-        note(f"compiled attention kernels are off, so attention is slower: {reason}. To change that, {advice}; or set VIX_NATIVE=0")
+        note(
+            f"compiled attention kernels are off, so attention is slower: {reason}. To change that, {advice}; or set"
+            " VIX_NATIVE=0"
+        )
         return None, Status(False, reason=reason, advice=advice)
-    return built, Status(True, built.instructions().decode(), built._name, "from the wheel" if shipped else "compiled here")
+    return built, Status(
+        True, built.instructions().decode(), built._name, "from the wheel" if shipped else "compiled here"
+    )
 
 
 def _check(wish: str) -> None:
@@ -87,18 +94,22 @@ def _check(wish: str) -> None:
         raise NotBuiltError(f"VIX_NATIVE={wish!r} is unknown", f"set it to one of {', '.join(CHOICES)}, or unset it")
     if wish in TARGETS and wish not in possible():
         others = ", ".join(possible()) or NATIVE
-        raise NotBuiltError(f"VIX_NATIVE={wish} wants instructions that this processor does not have", f"set it to {others}, or unset it")
+        raise NotBuiltError(
+            f"VIX_NATIVE={wish} wants instructions that this processor does not have",
+            f"set it to {others}, or unset it",
+        )
 
 
 def _shipped(wish: str) -> ctypes.CDLL | None:
-    """The library in the wheel for the best instructions of this processor, or for those wished for. It is as fast as one compiled here,
-    and needs no compiler. It names no OpenMP runtime, so that it finds torch's."""
+    """The library in the wheel for the best instructions of this processor, or for those wished for. It is as fast as
+    one compiled here, and needs no compiler. It names no OpenMP runtime, so that it finds torch's."""
     if wish == NATIVE or os.environ.get("VIX_NATIVE_FLAGS"):
         return None
     for name in possible():
         path = HERE / f"{name}.so"
         if wish in ("", "1", name) and path.exists():
-            with contextlib.suppress(OSError, AttributeError):  # a torch without libgomp: what is compiled here finds another
+            # a torch without libgomp: what is compiled here finds another
+            with contextlib.suppress(OSError, AttributeError):
                 for openmp in _openmp():
                     ctypes.CDLL(str(openmp), mode=ctypes.RTLD_GLOBAL)
                 return _declared(ctypes.CDLL(str(path)))
@@ -112,14 +123,17 @@ def _loaded(command: list[str]) -> ctypes.CDLL:
         return _cached(folder, name) or _built_once(folder, name, command)
     except OSError as error:
         note(
-            f"the compiled attention kernels cannot be kept in the cache ({error}), so every process compiles them again, which takes "
-            "seconds. Set XDG_CACHE_HOME to a folder that belongs to you, or set VIX_NATIVE=0 to run without these kernels",
+            f"the compiled attention kernels cannot be kept in the cache ({error}), so every process compiles them"
+            " again, which takes seconds. Set XDG_CACHE_HOME to a folder that belongs to you, or set VIX_NATIVE=0 to"
+            " run without these kernels",
         )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as private:  # what is loaded stays loaded
         try:
             return _built_once(Path(private), name, command)
         except OSError as error:
-            raise NotBuiltError(f"no folder to compile in ({error})", "make room in a folder for temporary files, or set TMPDIR") from None
+            raise NotBuiltError(
+                f"no folder to compile in ({error})", "make room in a folder for temporary files, or set TMPDIR"
+            ) from None
 
 
 def _command(wish: str) -> list[str]:
@@ -131,23 +145,33 @@ def _command(wish: str) -> list[str]:
             words[variable] = shlex.split(os.environ.get(variable) or usual, posix=posix)
         except ValueError as error:
             given = os.environ[variable]
-            raise NotBuiltError(f"{variable}={given!r} cannot be read ({error})", f"set {variable} as in a shell") from None
+            raise NotBuiltError(
+                f"{variable}={given!r} cannot be read ({error})", f"set {variable} as in a shell"
+            ) from None
     compiler = words["CC"]
     if not compiler or shutil.which(compiler[0]) is None:
-        missing = f"there is no C compiler named {compiler[0]}" if compiler else f"CC={os.environ['CC']!r} names no C compiler"
+        missing = (
+            f"there is no C compiler named {compiler[0]}"
+            if compiler
+            else f"CC={os.environ['CC']!r} names no C compiler"
+        )
         raise NotBuiltError(missing, "install gcc or clang, or set CC to the compiler that you have")
     flags = TARGETS[wish].flags if wish in TARGETS else ("-march=native",)
     return [*compiler, *FLAGS, "-shared", *flags, *words["VIX_NATIVE_FLAGS"]]
 
 
 def _openmp() -> list[Path]:
-    """Torch's threads, not a second set beside them. Where torch keeps them depends on its version and the processor."""
+    """Torch's threads, not a second set beside them. Where torch keeps them depends on its version and the
+    processor."""
     package = Path(torch.__file__).parent
-    return sorted(path for folder in (package / "lib", package.with_name("torch.libs")) for path in folder.glob("libgomp*"))
+    return sorted(
+        path for folder in (package / "lib", package.with_name("torch.libs")) for path in folder.glob("libgomp*")
+    )
 
 
 def _key(command: list[str]) -> str:
-    """All that the library depends on: sources, compiler and flags, torch's OpenMP and the processor it is tuned for."""
+    """All that the library depends on: sources, compiler and flags, torch's OpenMP and the processor it is tuned
+    for."""
     text = [path.read_text() for path in (*SOURCES, *sorted(HERE.glob("*.h")))]
     openmp = [(path.name, _digest(path)) for path in _openmp()]
     compilers = [_version(path) for word in command if (path := shutil.which(word))]  # ccache gcc: both
@@ -182,7 +206,8 @@ def _cache() -> Path:
 def _cached(folder: Path, name: str) -> ctypes.CDLL | None:
     """A library that is what was compiled: its name ends in the digest of its content."""
     for path in folder.glob(f"{name}-*.so"):
-        with contextlib.suppress(OSError, AttributeError):  # removed by another process, or it does not load; without our functions
+        # removed by another process, or it does not load; without our functions
+        with contextlib.suppress(OSError, AttributeError):
             if path.stem == f"{name}-{_digest(path)}":
                 return _declared(ctypes.CDLL(str(path)))
     return None
@@ -193,7 +218,8 @@ def _digest(path: Path) -> str:
 
 
 def _built_once(folder: Path, name: str, command: list[str]) -> ctypes.CDLL:
-    """Processes that start together compile one after the other, and all but the first find what it made, or that it failed."""
+    """Processes that start together compile one after the other, and all but the first find what it made, or that it
+    failed."""
     log = folder / f"{name}{LOG}"
     with waiting(folder / LOCK) as alone:
         if alone:
@@ -215,7 +241,10 @@ def _built_once(folder: Path, name: str, command: list[str]) -> ctypes.CDLL:
 def _failure(log: Path, command: list[str]) -> tuple[str, str]:
     lines = log.read_text(errors="replace").splitlines()[1:]
     said = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "it said nothing").strip()
-    return f"{command[0]} could not compile them ({said})", f"see {log}, and remove it to try again, or set CC to another compiler"
+    return (
+        f"{command[0]} could not compile them ({said})",
+        f"see {log}, and remove it to try again, or set CC to another compiler",
+    )
 
 
 def _compile(folder: Path, name: str, command: list[str], log: Path) -> None:
@@ -225,7 +254,9 @@ def _compile(folder: Path, name: str, command: list[str], log: Path) -> None:
         command = [*command, "-o", str(target), *map(str, [*SOURCES, *_openmp()]), "-Wl,--as-needed", "-lm"]
         try:
             # the compiler's own temporary files too, so that none are left when it is killed
-            done = subprocess.run(command, capture_output=True, timeout=300, env={**os.environ, "TMPDIR": work, "LC_ALL": "C"})
+            done = subprocess.run(
+                command, capture_output=True, timeout=300, env={**os.environ, "TMPDIR": work, "LC_ALL": "C"}
+            )
         except subprocess.TimeoutExpired:
             log.write_text(f"{shlex.join(command)}\nit took more than five minutes\n")
             return
@@ -242,8 +273,12 @@ def _compile(folder: Path, name: str, command: list[str], log: Path) -> None:
 
 def _declared(built: ctypes.CDLL) -> ctypes.CDLL:
     pointer, whole, real = ctypes.c_void_p, ctypes.c_int, ctypes.c_float
-    sizes = [pointer, ctypes.c_long] + [whole] * 5  # strides; B, H, N, K, whether in bfloat16, and the size of the small side
+    # strides; B, H, N, K, whether in bfloat16, and the size of the small side
+    sizes = [pointer, ctypes.c_long] + [whole] * 5
     built.instructions.argtypes, built.instructions.restype = [], ctypes.c_char_p
+    product = [pointer] * 3 + [ctypes.c_long] + [whole] * 3
+    built.affine.argtypes = [pointer, *product]
+    built.affine_input.argtypes = built.affine_weight.argtypes = product
     built.along.argtypes = [pointer] * 2 + sizes + [pointer, ctypes.c_long]
     built.along_backward.argtypes = [pointer] * 3 + sizes + [pointer, pointer, ctypes.c_long, pointer]
     built.unfold.argtypes = [pointer] * 2 + [ctypes.c_long] * 3

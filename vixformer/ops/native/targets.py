@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +29,20 @@ TARGETS = {
 def processor() -> str:
     """What tells processors apart: their flags, where they are known."""
     info = Path("/proc/cpuinfo")
-    flags = [line for line in info.read_text().splitlines() if line.startswith(("flags", "Features"))] if info.exists() else []
+    flags = (
+        [line for line in info.read_text().splitlines() if line.startswith(("flags", "Features"))]
+        if info.exists()
+        else []
+    )
     return flags[0] if flags else platform.processor()
+
+
+@functools.cache
+def vendor() -> str:
+    """Who made the processor, as it says itself; nothing where that is not known."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("vendor_id")), "")
 
 
 def possible() -> list[str]:

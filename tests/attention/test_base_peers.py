@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.attention.cases import distance
+from tests.support.attentions import distance
 from vixformer import create_attention
 
 with warnings.catch_warnings():  # the peers' own
@@ -19,7 +19,6 @@ with warnings.catch_warnings():  # the peers' own
     fnet = pytest.importorskip("transformers.models.fnet.modeling_fnet")
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
-
 DIM, HEADS, TOKENS = 64, 2, 96
 
 
@@ -71,7 +70,9 @@ def test_linformer_per_head_keys_and_values() -> None:
 @torch.no_grad()
 def test_linformer_with_one_shared_head() -> None:
     peer = linformer.LinformerSelfAttention(DIM, TOKENS, k=16, heads=HEADS, one_kv_head=True, share_kv=True).eval()
-    module = create_attention("linformer(rank=16, share=kv)", dim=DIM, num_heads=HEADS, num_tokens=TOKENS, proj="one-kv", qkv_bias=False)
+    module = create_attention(
+        "linformer(rank=16, share=kv)", dim=DIM, num_heads=HEADS, num_tokens=TOKENS, proj="one-kv", qkv_bias=False
+    )
     take(module, None, None, None, peer.to_out)
     module.q.load_state_dict(peer.to_q.state_dict())  # pyright: ignore
     module.kv.load_state_dict(peer.to_k.state_dict())  # pyright: ignore
@@ -85,7 +86,9 @@ def test_linformer_with_one_shared_head() -> None:
 def test_nystrom_attention(landmarks: int) -> None:
     """One image and one head at a time, and whole segments: elsewhere the peer mixes images and pads."""
     peer = nystrom_attention.NystromAttention(DIM, dim_head=32, heads=1, num_landmarks=landmarks).eval()
-    module = create_attention(f"nystrom(landmarks={landmarks})", dim=DIM, num_heads=1, head_dim=32, qkv_bias=False).eval()
+    module = create_attention(
+        f"nystrom(landmarks={landmarks})", dim=DIM, num_heads=1, head_dim=32, qkv_bias=False
+    ).eval()
     module.qkv.load_state_dict(peer.to_qkv.state_dict())  # pyright: ignore
     module.proj.load_state_dict(peer.to_out[0].state_dict())  # pyright: ignore
     module.core.conv.load_state_dict(peer.res_conv.state_dict())  # pyright: ignore

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.attention.cases import ALL, CORES, DIM, build, core_of, distance, is_core, word
+from tests.support.attentions import ALL, CORES, DIM, build, core_of, distance, is_core, word
 from vixformer import ops, redraw
 from vixformer.attention.base import Mechanism
 from vixformer.attention.linear_core import LinearCore
@@ -167,7 +167,9 @@ def test_compiled_loops_keep_their_features_over_a_redraw() -> None:
     assert torch.equal(torch.autograd.grad(again, x)[0], expected)
 
 
-@pytest.mark.parametrize("attention", [a for a in CORES if issubclass(Mechanism.members[word(a)], LinearCore) and "trig" not in a])
+@pytest.mark.parametrize(
+    "attention", [a for a in CORES if issubclass(Mechanism.members[word(a)], LinearCore) and "trig" not in a]
+)
 def test_backward_inside_autocast_is_no_less_precise(attention: str) -> None:
     module = build(attention, 33)
     grads = []

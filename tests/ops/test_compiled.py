@@ -1,4 +1,5 @@
-"""Under torch.compile kernels stay, in one graph that serves every batch size; programs for elsewhere are made of torch's operations."""
+"""Under torch.compile kernels stay, in one graph that serves every batch size; programs for elsewhere are made of
+torch's operations."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from tests.attention.cases import distance
+from tests.support.attentions import distance
 from vixformer import create_model, ops
 from vixformer.ops import native
 
@@ -51,8 +52,12 @@ def fresh() -> None:
 
 
 @compiler
-@pytest.mark.parametrize(("attention", "pos"), [*((word, "learned") for word in WORDS), ("softmax", "rope2d"), ("lens", "rope2d")])
-def test_one_graph_with_its_kernels_for_every_batch_size(attention: str, pos: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("attention", "pos"), [*((word, "learned") for word in WORDS), ("softmax", "rope2d"), ("lens", "rope2d")]
+)
+def test_one_graph_with_its_kernels_for_every_batch_size(
+    attention: str, pos: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Traced forward and backward as inductor gets it; the graphs are run by torch, which is quick."""
     counter = CompileCounterWithBackend("aot_eager")
     monkeypatch.setattr(torch, "compile", partial(torch.compile, fullgraph=True, backend=counter))
@@ -80,7 +85,7 @@ def test_a_dozen_models_do_not_reach_a_limit(monkeypatch: pytest.MonkeyPatch) ->
         with torch.inference_mode():
             before = native.calls()
             assert distance(forward(x), model(x)) <= 1e-5
-            assert native.calls() == before + 2
+            assert native.calls() >= before + 2  # linear layers have kernels too, on some processors
 
 
 @compiler
@@ -133,7 +138,8 @@ def test_a_program_made_with_kernels_says_that_they_are_gone(monkeypatch: pytest
         assert distance(program(x), model(x)) <= 1e-5
         monkeypatch.setattr(native, "library", lambda: None)
         with pytest.raises(
-            RuntimeError, match=r"compiled for kernels that are off here: compile it inside `with vixformer.ops.portable\(\):`"
+            RuntimeError,
+            match=r"compiled for kernels that are off here: compile it inside `with vixformer.ops.portable\(\):`",
         ):
             program(x)
 

@@ -1,4 +1,5 @@
-"""The cached library of compiled kernels: whatever happened to it, it is loaded whole and nobody else's, or compiled again."""
+"""The cached library of compiled kernels: whatever happened to it, it is loaded whole and nobody else's, or compiled
+again."""
 
 from __future__ import annotations
 
@@ -95,12 +96,16 @@ def test_what_others_could_have_planted_is_not_run(cache: Cache, tmp_path: Path)
         assert loose.stat().st_mode & 0o022 == 0
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a folder to somebody else")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a folder to somebody else"
+)
 def test_a_folder_of_another_user_is_left_alone(cache: Cache) -> None:
     assert cache.load()
     cache.replace(b"planted")
     os.chown(cache.folder, 12345, -1)
-    with pytest.warns(UserWarning, match=r"belongs to another user \(uid 12345\)\), so every process compiles them again"):
+    with pytest.warns(
+        UserWarning, match=r"belongs to another user \(uid 12345\)\), so every process compiles them again"
+    ):
         assert cache.load()
     assert cache.compilations == 2
     assert cache.file.read_bytes() == b"planted"
@@ -192,7 +197,9 @@ def test_a_full_disk_is_said_and_it_is_compiled_elsewhere(cache: Cache) -> None:
 
 def test_the_process_that_measures_memory_does_not_repeat_it(cache: Cache) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache.script)}  # a file
-    done = subprocess.run([sys.executable, "-m", memory.__name__], env=environment, input="", capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", memory.__name__], env=environment, input="", capture_output=True, text=True
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert cache.compilations == 1
 
@@ -205,8 +212,16 @@ def test_the_process_that_measures_memory_does_not_repeat_it(cache: Cache) -> No
         ({"CC": 'cc "'}, "CC='cc \"' cannot be read (No closing quotation)", "set CC as in a shell"),
         ({"CC": " "}, "CC=' ' names no C compiler", "set CC to the compiler that you have"),
         ({"CC": "cc", "VIX_NATIVE_FLAGS": "--no-such-flag"}, "cc could not compile them (", "no-such-flag"),
-        ({"VIX_NATIVE": "fast"}, "VIX_NATIVE='fast' is unknown", "one of 0, native, avx512-bf16, avx512, avx2, neon, or unset it"),
-        ({"VIX_NATIVE": "avx2"}, "VIX_NATIVE=avx2 wants instructions that this processor does not have", "set it to native, or unset it"),
+        (
+            {"VIX_NATIVE": "fast"},
+            "VIX_NATIVE='fast' is unknown",
+            "one of 0, native, avx512-bf16, avx512, avx2, neon, or unset it",
+        ),
+        (
+            {"VIX_NATIVE": "avx2"},
+            "VIX_NATIVE=avx2 wants instructions that this processor does not have",
+            "set it to native, or unset it",
+        ),
     ],
 )
 def test_why_kernels_are_off_is_said_once(setting: dict[str, str], reason: str, advice: str, tmp_path: Path) -> None:
@@ -240,7 +255,9 @@ def test_status_of_kernels_that_are_on(cache: Cache) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::vixformer.notes.Note")
-def test_a_failed_compilation_is_remembered_until_something_changes(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_compilation_is_remembered_until_something_changes(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     good = cache.script.read_text()
     cache.script.write_text(good.replace("cp ", "echo it broke: error 7 >&2; exit 1; cp "))
     assert not cache.load()
@@ -263,7 +280,9 @@ def test_a_library_that_does_not_load_is_compiled_again(cache: Cache) -> None:
     assert cache.load()
     made = cache.log.parent / "made.so"
     source = "int needed(void); int needs(void) { return needed(); }"
-    subprocess.run(["cc", "-shared", "-fPIC", "-Wl,-z,now", "-x", "c", "-", "-o", str(made)], input=source, text=True, check=True)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-Wl,-z,now", "-x", "c", "-", "-o", str(made)], input=source, text=True, check=True
+    )
     file = cache.file
     file.unlink()
     made.rename(cache.folder / f"{file.stem.rpartition('-')[0]}-{build._digest(made)}.so")

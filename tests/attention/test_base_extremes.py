@@ -1,4 +1,5 @@
-"""Values that float32 can barely hold, and those that it cannot: finite and right as long as can be, and NaN after that, never worse."""
+"""Values that float32 can barely hold, and those that it cannot: finite and right as long as can be, and NaN after
+that, never worse."""
 
 from __future__ import annotations
 
@@ -9,12 +10,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.attention.cases import ALL, CAUSAL, CORES, DIM, build, core_of, distance, options_for
+from tests.support.attentions import ALL, CAUSAL, CORES, DIM, build, core_of, distance, options_for
 from vixformer import create_attention
 from vixformer.ops import native
 
 N = 33
-TOKENS = {"large": (1e3, N), "repeated": (1.0, 1), "large and repeated": (1e3, 1), "all -100": (None, N), "zeros": (0.0, N)}
+TOKENS = {
+    "large": (1e3, N),
+    "repeated": (1.0, 1),
+    "large and repeated": (1e3, 1),
+    "all -100": (None, N),
+    "zeros": (0.0, N),
+}
 UNBOUNDED = "performer(kernel=trig, features=24, causal=true)"
 """exp(|x|^2 / 2), which only a look at future tokens could keep in range: by design."""
 
@@ -60,7 +67,10 @@ def test_large_and_constant_inputs_have_the_gradients_of_float64(attention: str)
         wide = [t.detach().double().requires_grad_() for t in given]
         out, expected = core(*given), precise.reference(wide[0], wide[1], wide[2])
         weight = torch.randn_like(out)
-        found, right = torch.autograd.grad((out * weight).sum(), given), torch.autograd.grad((expected * weight).sum(), wide)
+        found, right = (
+            torch.autograd.grad((out * weight).sum(), given),
+            torch.autograd.grad((expected * weight).sum(), wide),
+        )
         for one, other in zip((out, *found), (expected, *right), strict=True):
             # scores of a million are rounded to a sixteenth
             assert distance(one, other) <= (0.15 if "large" in name else 5e-3), name

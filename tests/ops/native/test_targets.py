@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.attention.cases import build as build_attention
-from tests.attention.cases import core_of, distance
-from tests.fuzz.test_kernels import AT_ONCE, run
 from tests.ops.conftest import QUICK, Cache
+from tests.support.attentions import build as build_attention
+from tests.support.attentions import core_of, distance
+from tests.support.calls import AT_ONCE, run
 from tools import wheels
 from vixformer.ops import native
 from vixformer.ops.native import build, targets
@@ -57,7 +57,9 @@ def from_wheel(wheel: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> Ca
     return cache
 
 
-def test_the_library_in_the_wheel_needs_no_compiler(from_wheel: Cache, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_in_the_wheel_needs_no_compiler(
+    from_wheel: Cache, wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     assert from_wheel.load()
     best = targets.possible()[0]
@@ -66,7 +68,9 @@ def test_the_library_in_the_wheel_needs_no_compiler(from_wheel: Cache, wheel: Pa
 
 
 @every_set
-def test_every_instruction_set_here_gives_the_same_answers(name: str, from_wheel: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_instruction_set_here_gives_the_same_answers(
+    name: str, from_wheel: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("VIX_NATIVE", name)
     assert from_wheel.load()
     assert native.status().instructions == name
@@ -75,7 +79,14 @@ def test_every_instruction_set_here_gives_the_same_answers(name: str, from_wheel
 
 
 def _equals_the_reference() -> None:
-    for word in ("softmax", "performer(features=16)", "prism", "linformer(rank=8)", "nystrom(landmarks=16)", "hedgehog"):
+    for word in (
+        "softmax",
+        "performer(features=16)",
+        "prism",
+        "linformer(rank=8)",
+        "nystrom(landmarks=16)",
+        "hedgehog",
+    ):
         core = core_of(build_attention(word, 36, dim=64, heads=2))
         inputs = [torch.randn(2, 2, 36, 32).requires_grad_() for _ in range(3)]
         before = native.calls()
@@ -89,7 +100,9 @@ def _equals_the_reference() -> None:
 
 
 @every_set
-def test_an_instruction_set_that_no_wheel_brought_is_compiled_here(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_instruction_set_that_no_wheel_brought_is_compiled_here(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("VIX_NATIVE_FLAGS", QUICK)
     monkeypatch.setenv("VIX_NATIVE", name)
@@ -98,7 +111,9 @@ def test_an_instruction_set_that_no_wheel_brought_is_compiled_here(name: str, mo
 
 
 @pytest.mark.parametrize("setting", [{"VIX_NATIVE": "native"}, {"VIX_NATIVE_FLAGS": QUICK}])
-def test_who_wants_it_compiled_here_gets_that(setting: dict[str, str], from_wheel: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_wants_it_compiled_here_gets_that(
+    setting: dict[str, str], from_wheel: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for key, value in setting.items():
         monkeypatch.setenv(key, value)
     assert from_wheel.load()
@@ -106,7 +121,9 @@ def test_who_wants_it_compiled_here_gets_that(setting: dict[str, str], from_whee
     assert from_wheel.compilations == 1
 
 
-def test_a_processor_for_which_the_wheel_has_nothing_compiles(from_wheel: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_processor_for_which_the_wheel_has_nothing_compiles(
+    from_wheel: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(targets, "processor", lambda: "flags : fpu sse2")
     assert targets.possible() == []
     assert from_wheel.load()
@@ -150,5 +167,7 @@ print(native.status().origin)
 @pytest.mark.parametrize(("wish", "origin"), [("", "from the wheel"), ("native", "compiled here")])
 def test_torchs_openmp_is_the_only_one(wish: str, origin: str, from_wheel: Cache, wheel: Path) -> None:
     environment = {**os.environ, "VIX_NATIVE": wish, "OMP_NUM_THREADS": "2"}
-    done = subprocess.run([sys.executable, "-c", ONE_RUNTIME, str(wheel)], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_RUNTIME, str(wheel)], env=environment, capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout.strip()) == (0, origin), done.stderr

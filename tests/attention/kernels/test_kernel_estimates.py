@@ -102,7 +102,7 @@ def test_directions_are_orthogonal_blocks() -> None:
     assert chi.square().mean().item() == pytest.approx(32, rel=0.05)
 
 
-def test_directions_favour_no_side() -> None:
+def test_directions_favor_no_side() -> None:
     """The signs of R make the blocks Haar-distributed; without them a plain QR has rows that lean one way."""
     torch.manual_seed(0)
     diagonal = torch.stack([ops.orthogonal_rows(8, 8, "sqrt").diagonal() for _ in range(400)]).mean(0)

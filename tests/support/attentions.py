@@ -1,4 +1,5 @@
-"""Every mechanism and kernel there is, so that a new one is tested by existing; and the variants worth a test of their own."""
+"""Every mechanism and kernel there is, so that a new one is tested by existing; and the variants worth a test of their
+own."""
 
 from __future__ import annotations
 
@@ -16,10 +17,14 @@ from vixformer.attention.kernels.kernel import Kernel
 from vixformer.attention.project.projection import Attention
 
 DIM, HEADS = 32, 2
-
 WORDS = sorted(Mechanism.members)
-KERNELS = ["performer(kernel=taylor)", *(f"performer(kernel={name}, features=24)" for name in sorted(Kernel.members) if name != "taylor")]
-PLAIN = [f"performer(kernel={name}, features=none)" for name, k in sorted(Kernel.members.items()) if k.projects == "optional"]
+KERNELS = [
+    "performer(kernel=taylor)",
+    *(f"performer(kernel={name}, features=24)" for name in sorted(Kernel.members) if name != "taylor"),
+]
+PLAIN = [
+    f"performer(kernel={name}, features=none)" for name, k in sorted(Kernel.members.items()) if k.projects == "optional"
+]
 VARIANTS = [
     "performer(kernel=relu, features=24, scale=half, bias=true, eps=1e-6, total_eps=1e-6)",
     "performer(kernel=softmax, features=24, scaling=sqrt, eps=0)",
@@ -80,7 +85,8 @@ def has_option(attention: str, name: str) -> bool:
 def convolves(attention: str) -> bool:
     """Whether a bare word has a convolution of v beside it."""
     return attention in WORDS and any(
-        field.name == "conv" and field.default is not None for field in dataclasses.fields(Mechanism.members[word(attention)].Config)
+        field.name == "conv" and field.default is not None
+        for field in dataclasses.fields(Mechanism.members[word(attention)].Config)
     )
 
 

@@ -1,0 +1,47 @@
+"""What kernels are tested with, and which of them ran."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from vixformer.ops import native
+
+KERNELS = [
+    "relu",
+    "relu, total_eps=0.01, scale=half",
+    "softmax",
+    "softmax, eps=0",
+    "gaussian",
+    "gaussian, eps=0",
+    "exp",
+    "exp, eps=0",
+]
+
+MAPS = [
+    "hedgehog",
+    "focused(conv=none)",
+    "focused(conv=none, power=2)",
+    "cosine",
+    "performer(kernel=elu, features=24)",
+    "performer(kernel=elu, features=none, alpha=0.3)",
+    "performer(kernel=gelu, features=24)",
+    "performer(kernel=gelu, features=none)",
+    "performer(kernel=mlp, features=48)",
+]
+
+
+@contextlib.contextmanager
+def calls() -> Iterator[list[str]]:
+    """The kernels that run inside."""
+    called: list[str] = []
+    plain = native.run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "run", lambda name, *args: (called.append(name), plain(name, *args))[1])
+        yield called
+
+
+compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
