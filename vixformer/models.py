@@ -13,6 +13,7 @@ from vixformer.attention.base import Mechanism, Shape
 from vixformer.attention.layout import Pattern, parse
 from vixformer.attention.project.projection import build_attention, projection
 from vixformer.backbones.backbone import Backbone, BackboneConfig, build, from_pretrained
+from vixformer.bridges import source
 from vixformer.jsonfile import Values
 from vixformer.registry import checked, pick
 
@@ -36,7 +37,10 @@ def model_config(name: str, **options: Any) -> BackboneConfig:
 
 
 def create_model(name: str, **options: Any) -> Any:
-    """A model with fresh weights, e.g. `create_model("vit", attention="first(performer)", img_size=32, embed_dim=128)`."""
+    """A model with fresh weights, e.g. `create_model("vit", attention="first(performer)", img_size=32,
+    embed_dim=128)`; `timm:NAME` is a model of timm, `hf:FOLDER` one of transformers, whose config.json is there."""
+    if source.is_source(name):
+        return source.create(name, **options)
     return build(model_config(name, **options))
 
 
@@ -63,16 +67,28 @@ def create_attention(
     out_bias: bool = True,
 ) -> nn.Module:
     """One attention layer, called as `a(x_BND, mask=None, grid=None)`."""
-    values = dict(dim=dim, num_heads=num_heads, num_tokens=num_tokens, head_dim=head_dim, proj=proj, qkv_bias=qkv_bias, out_bias=out_bias)
+    values = dict(
+        dim=dim,
+        num_heads=num_heads,
+        num_tokens=num_tokens,
+        head_dim=head_dim,
+        proj=proj,
+        qkv_bias=qkv_bias,
+        out_bias=out_bias,
+    )
     options = checked(_Layer, values, "create_attention")
     if head_dim is None and dim % num_heads:
-        raise ValueError(f"num_heads must divide dim: {num_heads} does not divide {dim}; choose another, or give head_dim")
+        raise ValueError(
+            f"num_heads must divide dim: {num_heads} does not divide {dim}; choose another, or give head_dim"
+        )
     layout = parse(attention)
     layers = layout.stages[0].layers if isinstance(layout.stages[0], Pattern) else ()
     if len(layout.stages) > 1 or len(layers) != 1:
         raise ValueError(f'one layer takes one attention, such as performer(features=64), not the layout "{layout}"')
     shape = Shape(options.dim, options.num_heads, options.head_dim or dim // num_heads, options.num_tokens)
-    return build_attention(layers[0], shape, projection(options.proj, qkv_bias=options.qkv_bias, out_bias=options.out_bias))
+    return build_attention(
+        layers[0], shape, projection(options.proj, qkv_bias=options.qkv_bias, out_bias=options.out_bias)
+    )
 
 
 def _models() -> dict[str, tuple[type[Any], Values]]:

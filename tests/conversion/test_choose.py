@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.backbones.test_backbones import images, small
+from tests.support.models import images, small
 from vixformer import convert
-from vixformer.conversion.choose import LayerCost, Mixture, _cheapest, choose
+from vixformer.conversion.choose import LayerCost, Mixture, _cheapest, _greedy, choose
 from vixformer.measure.latency import Ratio
 
 
@@ -75,6 +75,15 @@ def test_time_counts_where_it_is_won() -> None:
     assert _cheapest({0: 0.09, 1: 0.04, 2: 0.04}, costs) == 0  # twice the loss, eighteen times the time
     assert _cheapest({1: 0.04, 2: 0.001}, costs) == 2  # no time won, but next to no loss
     assert _cheapest({0: -0.01, 1: -0.01}, costs) == 0
+
+
+def test_each_choice_is_by_what_it_adds_to_the_loss() -> None:
+    costs = {i: LayerCost(i, 0.1, 0.0, 0.0, ms, 1.0) for i, ms in enumerate((10.0, 2.0, 2.0))}
+    together = {(1, 0): (1.9, 70.0), (1, 2): (1.2, 75.0), (1, 0, 2): (3.0, 60.0)}
+    alone = {0: (9.5, 10.0), 1: (1.0, 80.0), 2: (1.1, 90.0)}
+    order, scores = _greedy((0, 1, 2), (0.0, 91.0), alone, costs, lambda layers: together[tuple(layers)])
+    assert order == [1, 0, 2]  # 0.9 more for 9 ms rather than 0.2 more for 1 ms
+    assert scores == [(0.0, 91.0), (1.0, 80.0), (1.9, 70.0), (3.0, 60.0)]
 
 
 def test_nothing_to_choose_from() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.attention.cases import slow_unless
-from tests.backbones.test_backbones import images, small
+from tests.support.attentions import slow_unless
+from tests.support.models import images, small
 from vixformer import convert
 from vixformer.conversion.distill import distill, part_of_lesson, seconds_of
 from vixformer.conversion.swap import expanded, swap
@@ -18,7 +18,11 @@ from vixformer.conversion.swap import expanded, swap
 
 @pytest.mark.parametrize(
     ("maps", "name"),
-    [slow_unless(name == "vit" or not maps, maps, name) for maps in (0.0, 0.1) for name in ("vit", "cvt", "pit", "cct")],
+    [
+        slow_unless(name == "vit" or not maps, maps, name)
+        for maps in (0.0, 0.1)
+        for name in ("vit", "cvt", "pit", "cct")
+    ],
 )
 def test_the_layers_come_closer_and_nothing_else_moves(maps: float, name: str) -> None:
     torch.manual_seed(0)
@@ -48,6 +52,14 @@ def test_what_stays_exact_is_not_touched() -> None:
     assert seen == [0, 1, 2]
     same, _ = convert(teacher, "softmax")
     assert distill(same, teacher, repeat(images(teacher)), steps=3) == []
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_teacher_is_left_as_it_was(training: bool) -> None:
+    teacher = small("vit").train(training)
+    student, _ = convert(teacher, "hedgehog")
+    distill(student, teacher, repeat(images(teacher)), steps=2)
+    assert {module.training for module in teacher.modules()} == {training}
 
 
 def test_some_layers_of_a_lesson_are_as_if_taught_alone(tmp_path: Path) -> None:
@@ -92,7 +104,9 @@ def test_a_lesson_that_was_interrupted_goes_on(tmp_path: Path) -> None:
         distill(cut, teacher, lessons, steps=6, watch=stop, keep=tmp_path / "lesson.safetensors")
     again = swap(teacher, expanded(teacher, "performer(features=8)"), seed=1)[0]
     seen: list[int] = []
-    errors = distill(again, teacher, lessons, steps=6, watch=lambda step, _: seen.append(step), keep=tmp_path / "lesson.safetensors")
+    errors = distill(
+        again, teacher, lessons, steps=6, watch=lambda step, _: seen.append(step), keep=tmp_path / "lesson.safetensors"
+    )
     assert seen == [3, 4, 5]
     assert errors == wanted
     assert all(torch.equal(a, b) for a, b in zip(again.parameters(), whole.parameters(), strict=True))

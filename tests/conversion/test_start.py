@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 import torch
 
-from tests.training.test_loop import tiny
+from tests.support.models import small_vit
+from tests.support.recipes import tiny
 from vixformer import from_pretrained
 from vixformer.config import Recipe
+from vixformer.conversion.start import _taken
 from vixformer.experiments.compare import compare
 from vixformer.recipes.catalog import RECIPES
 from vixformer.training.loop import train
@@ -140,13 +142,29 @@ def test_fine_tuning_that_hurts_is_not_kept(parent: Path) -> None:
     assert (same.summary["val_top1"], same.test_top1) == pytest.approx((stage["val_top1"], stage["test_top1"]))
 
 
+@pytest.mark.parametrize(("depth", "fresh", "more"), [(2, 6, ""), (3, 8, ""), (6, 14, " and 6 more")])
+def test_weights_that_stay_fresh_are_named_up_to_eight(depth: int, fresh: int, more: str) -> None:
+    """Two a layer of Hedgehog's own, and a classifier of other classes."""
+    given = small_vit(depth=depth)
+    model = small_vit(depth=depth, attention="hedgehog", num_classes=7)
+    names = [name for name in model.state_dict() if "core.weight" in name or name.startswith("head.")]
+    assert len(names) == fresh
+    kept = len(model.state_dict()) - fresh
+    listed = ", ".join(sorted(names)[:8])
+    said = _taken(model, given, tiny(weights="there"))
+    assert said == f"{kept} of {kept + fresh} weight tensors come from there; untrained: {listed}{more}"
+    assert _taken(small_vit(), small_vit(), tiny(weights="there")).endswith(" weight tensors come from there")
+
+
 def test_dropout_is_not_what_weights_depend_on(parent: Path) -> None:
     recipe = child(parent)
     other = train(replace(recipe, model=replace(recipe.model, drop_rate=0.3)))  # pyright: ignore[reportCallIssue]
     assert other.summary["conversion"]["stages"][1]["stage"] == "converted"
     assert other.model.config.drop_rate == 0.3
     wider = replace(recipe, model=replace(recipe.model, depth=3), train=replace(recipe.train, distill=3))  # pyright: ignore[reportCallIssue]
-    with pytest.raises(ValueError, match="differs from this model in more than its attention: depth is 2 there and 3 here"):
+    with pytest.raises(
+        ValueError, match="differs from this model in more than its attention: depth is 2 there and 3 here"
+    ):
         train(wider)
 
 
@@ -176,7 +194,9 @@ def test_refusals_leave_nothing(parent: Path, tmp_path: Path) -> None:
         "unknown recipe .*; did you mean .quick/exact": child(Path("quick/exakt")),
         "train.weights: .* must be a run or a model's folder": child(tmp_path),
         "no block of .*, a vit, fits this vit: .*embed_dim is": model(embed_dim=48, num_heads=3),
-        "has .* heads and this model .*, which do not fit": replace(model(num_heads=1), train=replace(child(parent).train, distill=0)),
+        "has .* heads and this model .*, which do not fit": replace(
+            model(num_heads=1), train=replace(child(parent).train, distill=0)
+        ),
         "train.distill: .* differs from this model in more than its attention": replace(
             model(depth=3), train=replace(child(parent).train, distill=3)
         ),
@@ -189,3 +209,19 @@ def test_refusals_leave_nothing(parent: Path, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=message):
             train(recipe, tmp_path / "run")
         assert not (tmp_path / "run").exists()
+
+
+def test_at_a_higher_resolution_positions_are_interpolated(parent: Path, tmp_path: Path) -> None:
+    notes: list[str] = []
+
+    class Heard(Observer):
+        def begins_with(self, what: str) -> None:
+            notes.append(what)
+
+    result = train(child(parent, attention="softmax", data={"resize": 56}), observer=Heard())
+    given, images = from_pretrained(parent), torch.randn(3, 1, 56, 56)
+    assert result.model.pos.embed.shape == (1, 65, 16)
+    assert torch.allclose(result.model.eval()(images), given(images), atol=1e-5)
+    assert "interpolated for another number of tokens: pos.embed" in notes[0]
+    recipe = child(parent, attention="softmax", data={"resize": 56}, epochs=1, checkpoint=True, layer_decay=0.75)
+    assert train(recipe, tmp_path).history[0]["train_loss"] > 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 import torch
 
-from tests.attention.cases import WORDS, distance, slow_unless
-from tests.backbones.test_backbones import SMALL, images, small
+from tests.support.attentions import WORDS, distance, slow_unless
+from tests.support.models import SMALL, images, small
 from vixformer import convert, create_model
 from vixformer.conversion.swap import expanded, swap
 
@@ -32,6 +33,13 @@ def test_there_and_back_is_the_same_model(word: str, name: str) -> None:
     assert torch.equal(back(x), model(x))
 
 
+def test_one_pattern_a_stage() -> None:
+    model = small("pit", depths=(2, 2))
+    other, report = convert(model, "hedgehog | softmax")
+    assert other.attention_expression() == "hedgehog*2 + softmax*2"
+    assert [r.after for r in report.layers] == ["hedgehog"] * 2 + ["softmax"] * 2
+
+
 def scrambled(model: Any) -> Any:
     """Norms and their statistics start alike everywhere, where nobody would miss them."""
     with torch.no_grad():
@@ -50,13 +58,16 @@ def test_with_images_it_says_how_far_off_it_is(word: str) -> None:
     _, before = convert(model, word)
     assert all(r.error is None for r in before.layers)
     other, report = convert(model, word, x)
-    for (_, tokens, options), (new, _, _), r in zip(model.attention_inputs(x), other.attention_inputs(x), report.layers, strict=True):
+    for (_, tokens, options), (new, _, _), r in zip(
+        model.attention_inputs(x), other.attention_inputs(x), report.layers, strict=True
+    ):
         q, k, v = new.heads(tokens, **options)  # pyright: ignore
         wanted = model.attentions()[r.layer].core(q, k, v, None, options["grid"])
         found = new.core(q, k, v, None, options["grid"])
         off = (found - wanted)[1::2].norm() / wanted[1::2].norm()  # the others are fitted to
         assert float(off) == pytest.approx(r.error, rel=1e-3)
         assert r.q_rms == pytest.approx(float(q.square().mean().sqrt()), rel=1e-4)
+        assert r.k_rms == pytest.approx(float(k.square().mean().sqrt()), rel=1e-4)
         assert r.error is not None and r.error < 1.0, word
 
 
@@ -106,7 +117,7 @@ def test_the_bias_of_levit_does_not_come_back_and_that_is_said() -> None:
 @pytest.mark.parametrize(
     ("model", "data", "message"),
     [
-        ("runs/x", None, "convert takes a model, as create_model and from_pretrained give it, not str"),
+        ("runs/x", None, "convert takes a model, a torch.nn.Module, not str"),
         (None, [1.0], "data must be a tensor, .* not list"),
         (None, torch.full((2, 3, 16, 16), torch.nan), "data has values that are not finite"),
     ],
@@ -170,7 +181,9 @@ def _names(model: Any, module: Any) -> list[str]:
 
 @torch.no_grad()
 def test_one_key_value_head_stays_one_and_that_is_said() -> None:
-    model: Any = create_model("vit", depth=2, embed_dim=32, num_heads=2, attention="linformer(rank=8, share=kv)", proj="one-kv").eval()
+    model: Any = create_model(
+        "vit", depth=2, embed_dim=32, num_heads=2, attention="linformer(rank=8, share=kv)", proj="one-kv"
+    ).eval()
     exact, report = convert(model, "softmax")
     assert "one key-value head for all heads and keeps it" in report.notes[0]
     assert exact.config.proj == "one-kv"
@@ -182,7 +195,9 @@ def test_one_key_value_head_stays_one_and_that_is_said() -> None:
 
 @torch.no_grad()
 def test_a_layer_written_as_it_is_stays() -> None:
-    model: Any = create_model("vit", depth=2, embed_dim=32, num_heads=2, attention="performer(features=8) + softmax").eval()
+    model: Any = create_model(
+        "vit", depth=2, embed_dim=32, num_heads=2, attention="performer(features=8) + softmax"
+    ).eval()
     x = images(model)
     same, _ = convert(model, model.attention_expression())
     assert torch.equal(same(x), model(x))
@@ -225,7 +240,9 @@ def test_mechanisms_of_one_kind_keep_what_is_of_one_shape() -> None:
 
 @pytest.mark.parametrize(("fewer", "more"), [(4, 20), (20, 4)])
 def test_another_number_of_features_keeps_those_there_are(fewer: int, more: int) -> None:
-    model: Any = create_model("vit", depth=1, embed_dim=32, num_heads=2, attention=f"performer(kernel=relu, features={fewer}, bias=true)")
+    model: Any = create_model(
+        "vit", depth=1, embed_dim=32, num_heads=2, attention=f"performer(kernel=relu, features={fewer}, bias=true)"
+    )
     other, _ = convert(model, f"performer(kernel=relu, features={more}, bias=true)")
     old, new = (m.blocks[0].attn.core for m in (model, other))
     rows = min(fewer, more)
@@ -241,6 +258,20 @@ def test_random_features_depend_on_the_seed_and_the_layer_alone() -> None:
     last, _ = swap(model, [*expanded(model, "softmax")[:2], layers[2]], seed=5)
     assert torch.equal(all_of_them.blocks[2].attn.core.projection, last.blocks[2].attn.core.projection)
     assert not torch.equal(all_of_them.blocks[1].attn.core.projection, last.blocks[2].attn.core.projection)
+    for i, module in enumerate(all_of_them.attentions()):  # numbers that stored runs were made with
+        again = copy.deepcopy(module.core)
+        again.draw(torch.Generator().manual_seed(5 + i))
+        assert torch.equal(again.projection, module.core.projection)
+
+
+def test_every_other_image_is_fitted_to_and_the_rest_measure() -> None:
+    model = small("vit").eval()
+    x = images(model, 6)
+    fitted = [convert(model, "hedgehog", images_)[0] for images_ in (x, torch.cat([x[:1], -x[1:2], x[2:]]))]
+    first, second = (model.state_dict() for model in fitted)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    other = convert(model, "hedgehog", torch.cat([x[:2], -x[2:3], x[3:]]))[0].state_dict()
+    assert any(not torch.equal(first[name], other[name]) for name in first)
 
 
 def test_data_that_are_no_images() -> None:

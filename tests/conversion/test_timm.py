@@ -46,9 +46,9 @@ def test_sentences(with_timm: Run) -> None:
 for build, layout, message in (
     (vit, "fourier", "fourier has neither q nor k"),
     (vit, "performr", "unknown attention"),
-    (lambda: create_model("resnet10t"), "performer", "has no attention with qkv, proj and num_heads"),
-    (lambda: create_model("eva02_tiny_patch14_224"), "performer", "takes rope too"),
-    (lambda: vit(attn_drop_rate=0.1), "performer", "make it with attn_drop_rate=0"),
+    (lambda: create_model("resnet10t"), "performer", "ResNet has no self-attention to replace"),
+    (lambda: create_model("beit_base_patch16_224", depth=1), "performer", "adds a bias to the scores"),
+    (lambda: vit(attn_drop_rate=0.1), "performer", "timm's attn_drop_rate=0"),
 ):
     try:
         vix.patch(build(), layout)
@@ -56,10 +56,10 @@ for build, layout, message in (
     except ValueError as error:
         assert message in str(error), error
 try:
-    vix.patch(vit(), "performer").blocks[0].attn(torch.randn(1, 4, 192), attn_mask=torch.ones(4, 4))
+    vix.patch(vit(), "performer").blocks[0].attn(torch.randn(1, 4, 192), attn_mask=torch.randn(4, 4))
     raise SystemExit("mask")
 except ValueError as error:
-    assert "takes no mask" in str(error)
+    assert "no scores to add the numbers of this mask to" in str(error)
 other = torch.randn(2, 3, 48, 48)
 assert vix.patch(vit(dynamic_img_size=True), "performer")(other).shape == (2, 7)
 try:
@@ -74,7 +74,8 @@ except ValueError as error:
 def test_our_models_in_timm(with_timm: Run) -> None:
     with_timm("""
 assert "vixformer_vit_tiny" in timm.list_models("vixformer_*")
-model = timm.create_model("vixformer_vit", attention="first(performer)", img_size=32, num_classes=5, embed_dim=32, depth=2, num_heads=2)
+size = dict(img_size=32, num_classes=5, embed_dim=32, depth=2, num_heads=2)
+model = timm.create_model("vixformer_vit", attention="first(performer)", **size)
 assert model(x).shape == (2, 5)
 assert model.attention_expression() == "performer + softmax"
 try:
@@ -92,3 +93,80 @@ def test_without_timm_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm.models", None)
     with pytest.raises(ValueError, match="timm cannot be imported here"):
         vix.register_timm()
+
+
+@here
+def test_our_models_behave_as_timm_s(with_timm: Run) -> None:
+    with_timm("""
+from timm.data import resolve_model_data_config
+from timm.optim import create_optimizer_v2, param_groups_layer_decay
+small = dict(img_size=32, num_classes=5)
+for name, options in (("vit", dict(embed_dim=32, depth=2, num_heads=2)), ("levit", {}), ("cvt", {}), ("pit", {}),
+                      ("cct", {}), ("cnn", {})):
+    model = timm.create_model("vixformer_" + name, **small, **options).eval()
+    assert model.get_classifier() is model.head
+    assert model.default_cfg["input_size"] == (3, 32, 32) and model.pretrained_cfg["num_classes"] == 5
+    assert resolve_model_data_config(model)["input_size"] == (3, 32, 32)
+    final, maps = model.forward_intermediates(x)
+    assert torch.equal(final, model.forward_features(x)), name
+    for got, wanted in zip(maps, model.forward_maps(x), strict=True):
+        assert torch.equal(got, wanted)
+    last = model.forward_intermediates(x, indices=1, intermediates_only=True, output_fmt="NLC")
+    assert len(last) == 1 and torch.equal(last[0], maps[-1].flatten(2).transpose(1, 2)), name
+    groups = param_groups_layer_decay(model, layer_decay=0.5, no_weight_decay_list=model.no_weight_decay())
+    scale = {id(p): group["lr_scale"] for group in groups for p in group["params"]}
+    assert len(scale) == len(list(model.parameters()))
+    weights = dict(model.named_parameters())
+    if name == "vit":
+        assert scale[id(weights["head.weight"])] == 1.0
+        order = [scale[id(weights[n])] for n in ("patch_embed.proj.weight", "blocks.0.attn.qkv.weight",
+                                                 "blocks.1.attn.qkv.weight")]
+        assert order == sorted(order) and len(set(order)) == 3, order
+    features = timm.create_model("vixformer_" + name, features_only=True, out_indices=(0, 1), **small, **options)
+    assert [tuple(f.shape[1:2]) for f in features(x)] == [(c,) for c in features.feature_info.channels()], name
+    assert [32 // f.shape[2] for f in features(x)] == features.feature_info.reduction(), name
+    create_optimizer_v2(model, opt="adamw", lr=1e-3, layer_decay=0.7).step()
+try:
+    model.forward_intermediates(x, indices=(99,))
+    raise SystemExit("indices")
+except ValueError as error:
+    assert "indices must be blocks of the" in str(error)
+""")
+
+
+@here
+def test_families_of_timm(with_timm: Run) -> None:
+    with_timm("""
+from vixformer.bridges.seam import layers_of
+for name, options in (
+    ("deit_tiny_distilled_patch16_224", dict(depth=2)),
+    ("eva02_tiny_patch14_224", dict(depth=2)),
+    ("vit_small_patch16_dinov3", dict(depth=2)),
+    ("vit_base_patch16_siglip_224", dict(depth=2)),
+    ("vit_small_patch14_reg4_dinov2", dict(depth=2, img_size=56)),
+    ("naflexvit_base_patch16_gap", dict(depth=2)),
+):
+    model = create_model(name, num_classes=7, **options).eval()
+    for p in model.parameters():
+        p.data.add_(0.02 * torch.randn_like(p))
+    size = options.get("img_size") or model.default_cfg["input_size"][-1]
+    image = torch.randn(1, 3, size, size)
+    with torch.no_grad():
+        wanted, names = model(image), set(model.state_dict())
+        vix.patch(model, "softmax")
+        assert (model(image) - wanted).norm() <= 1e-5 * wanted.norm(), name
+        assert set(model.state_dict()) == names
+    assert len(layers_of(model)) == 2, name
+    vix.patch(model, "hedgehog" if "naflex" in name else "lens + hedgehog").train()
+    model(image).sum().backward()
+    assert all(p.grad is not None for layer in layers_of(model) for p in layer.parameters()), name
+# a batch of images of several sizes, padded to the same number of tokens
+model = vix.patch(create_model("naflexvit_base_patch16_gap", depth=1, num_classes=7).eval(), "performer(kernel=relu)")
+yx = torch.stack(torch.meshgrid(torch.arange(4), torch.arange(4), indexing="ij"), -1).reshape(1, 16, 2)
+patches, valid = torch.randn(1, 16, 768), torch.ones(1, 16, dtype=torch.bool)
+valid[:, 12:] = False
+other = patches.clone()
+other[:, 12:] += 1.0
+a, b = (model({"patches": p, "patch_coord": yx, "patch_valid": valid}) for p in (patches, other))
+assert torch.allclose(a, b, atol=1e-5)
+""")

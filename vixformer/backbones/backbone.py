@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -20,10 +19,14 @@ from vixformer import hub
 from vixformer.attention.base import Core
 from vixformer.attention.layout import MOST_LAYERS, parse, print_layers
 from vixformer.attention.project.projection import Attention, Mixing, mechanism_of
+from vixformer.backbones.as_timm import AsTimm
 from vixformer.jsonfile import Values, read_json
+from vixformer.nn.block import Block
+from vixformer.nn.dense import Linear
 from vixformer.nn.pooling import Pooling
 from vixformer.ops import Grid
-from vixformer.registry import Configured, Named, Settings, checked, is_foreign, stated
+from vixformer.plugins import is_foreign, missing, source_of
+from vixformer.registry import Configured, Named, Settings, checked, stated
 from vixformer.room import MOST_PIXELS, Room, memory
 from vixformer.writing import cannot_write, whole
 
@@ -39,7 +42,8 @@ NO_ATTENTION = "none"
 CONFIG_FILE, WEIGHTS_FILE, BEST = "config.json", "model.safetensors", "best"
 """`BEST` is the folder of a run that its model is in."""
 IMPORTS = "imports"
-"""Key of a configuration that names the modules outside this package that define parts of the model. They are never imported from it."""
+"""Key of a configuration that names the modules outside this package that define parts of the model. They are never
+imported from it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +68,8 @@ class BackboneConfig(Settings):
         height, width = (self.img_size,) * 2 if isinstance(self.img_size, int) else self.img_size or (1, 1)
         if height * width > MOST_PIXELS:
             raise ValueError(
-                f"img_size = {height} x {width} is more than the {MOST_PIXELS:,} pixels that an image may have: make it smaller"
+                f"img_size = {height} x {width} is more than the {MOST_PIXELS:,} pixels that an image may have: make it"
+                " smaller"
             )
 
     @property
@@ -79,10 +84,10 @@ class BackboneConfig(Settings):
         return replace(self, **{name: found[name] if value is None else value for name, value in given.items()})
 
 
-class Backbone(nn.Module, Configured, family="model"):
+class Backbone(AsTimm, Configured, family="model"):
     """Images (B, C, height, width) -> class scores (B, num_classes)."""
 
-    Config = BackboneConfig
+    Config: ClassVar[type[BackboneConfig]] = BackboneConfig
     config: BackboneConfig
     variants: ClassVar[dict[str, Values]] = {}
     """Published sizes: a name and the options that differ from the defaults."""
@@ -94,7 +99,8 @@ class Backbone(nn.Module, Configured, family="model"):
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__()
         self.config = config = config.filled()
-        assert config.img_size is not None and config.in_chans is not None and config.num_classes is not None  # filled in
+        # filled in
+        assert config.img_size is not None and config.in_chans is not None and config.num_classes is not None
         self.img_size = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size
         self.in_chans, self.num_classes = config.in_chans, config.num_classes
         if type(config).attention != NO_ATTENTION:
@@ -113,7 +119,9 @@ class Backbone(nn.Module, Configured, family="model"):
 
     def forward_maps(self, x: Tensor) -> list[Tensor]:
         """The image as seen after each block, (B, D, height, width); for detection and segmentation."""
-        return [tokens[:, tokens.shape[1] - h * w :].transpose(1, 2).unflatten(-1, (h, w)) for tokens, (h, w) in self.run(x)]
+        return [
+            tokens[:, tokens.shape[1] - h * w :].transpose(1, 2).unflatten(-1, (h, w)) for tokens, (h, w) in self.run(x)
+        ]
 
     def forward_head(self, x: Tensor) -> Tensor:
         return self.head(self.pool(x))
@@ -123,7 +131,7 @@ class Backbone(nn.Module, Configured, family="model"):
 
     def make_head(self, num_classes: int) -> nn.Module:
         """A fresh classifier, which `self.head` holds. Zero classes: the pooled vector itself."""
-        return nn.Linear(self.pool.out_dim, num_classes) if num_classes else nn.Identity()
+        return Linear(self.pool.out_dim, num_classes) if num_classes else nn.Identity()
 
     def reset_classifier(self, num_classes: int) -> None:
         """A fresh classifier for other classes."""
@@ -134,13 +142,22 @@ class Backbone(nn.Module, Configured, family="model"):
         self.head = self.make_head(num_classes).train(self.training).to(like.device, like.dtype)
 
     def no_weight_decay(self) -> set[str]:
-        """Parameters that weight decay should leave alone: vectors and tokens, as is customary, and everything learned inside a core."""
+        """Parameters that weight decay should leave alone: vectors and tokens, as is customary, and everything learned
+        inside a core."""
         inside = {f"{name}." for name, module in self.named_modules() if isinstance(module, Core)}
         return {
             name
             for name, p in self.named_parameters()
             if p.dim() <= 1 or name.endswith(("cls_token", "pos.embed")) or name.startswith(tuple(inside))
         }
+
+    def set_grad_checkpointing(self, enable: bool = True) -> None:
+        """In training, keep only the tokens between blocks for backward, which computes each block again."""
+        blocks = [module for module in self.modules() if isinstance(module, Block)]
+        if enable and not blocks:
+            raise ValueError(f"{self.name} has no transformer blocks, so gradient checkpointing has nothing to save")
+        for block in blocks:
+            block.checkpointed = enable
 
     def attentions(self) -> list[Attention | Mixing]:
         """The attention of every block, in order."""
@@ -176,12 +193,14 @@ class Backbone(nn.Module, Configured, family="model"):
 
     @torch.no_grad()
     def attention_maps(self, x: Tensor) -> list[Tensor | None]:
-        """For images, the map (B, H, N, keys) of every block, None where a block has no q and k. Quadratic, so for small N."""
+        """For images, the map (B, H, N, keys) of every block, None where a block has no q and k. Quadratic, so for
+        small N."""
         seen = self.attention_inputs(x)
         training = self.training
         self.eval()
         maps: list[Tensor | None] = [
-            module.attention_map(tokens, **options) if isinstance(module, Attention) else None for module, tokens, options in seen
+            module.attention_map(tokens, **options) if isinstance(module, Attention) else None
+            for module, tokens, options in seen
         ]
         self.train(training)
         return maps
@@ -196,16 +215,22 @@ class Backbone(nn.Module, Configured, family="model"):
 
     def check_images(self, x: Tensor) -> None:
         if not x.is_floating_point():
-            raise ValueError(f"images must be floating-point numbers, normalized as the model was trained, not {x.dtype}")
+            raise ValueError(
+                f"images must be floating-point numbers, normalized as the model was trained, not {x.dtype}"
+            )
         if x.dim() != 4 or x.shape[1] != self.in_chans:
-            raise ValueError(f"images must have the shape (batch, {self.in_chans}, height, width), not {tuple(x.shape)}")
+            raise ValueError(
+                f"images must have the shape (batch, {self.in_chans}, height, width), not {tuple(x.shape)}"
+            )
 
     def save_pretrained(self, folder: str | Path) -> None:
         """`config.json` and `model.safetensors` in a folder, each written whole or not at all."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         values = {**stated(self.config), "attention": self.attention_expression()}
-        if needed := sorted({type(m).__module__ for m in self.modules() if isinstance(m, Named) and is_foreign(type(m))}):
+        if needed := sorted(
+            {source_of(type(m).__module__) for m in self.modules() if isinstance(m, Named) and is_foreign(type(m))}
+        ):
             values[IMPORTS] = needed
         try:
             with whole(folder / CONFIG_FILE) as config, whole(folder / WEIGHTS_FILE) as weights:  # both or neither
@@ -216,11 +241,15 @@ class Backbone(nn.Module, Configured, family="model"):
 
 
 def from_pretrained(folder: str | Path) -> Backbone:
-    """The model stored in a folder by `save_pretrained`, that of a run, or of the Hugging Face hub as "owner/name", in evaluation mode."""
+    """The model stored in a folder by `save_pretrained`, that of a run, or of the Hugging Face hub as "owner/name", in
+    evaluation mode."""
     folder = hub.here(folder)
     folder = folder / BEST if (folder / BEST / CONFIG_FILE).exists() else folder
     if not (folder / CONFIG_FILE).exists():
-        raise ValueError(f"{folder} has no model: give a run folder, a folder with {CONFIG_FILE} and its weights, or owner/name of the hub")
+        raise ValueError(
+            f"{folder} has no model: give a run folder, a folder with {CONFIG_FILE} and its weights, or owner/name of"
+            " the hub"
+        )
     name, values = read_config(folder)
     needed, weights = values.pop(IMPORTS, []), folder / WEIGHTS_FILE
     stored = _stored(weights)
@@ -228,10 +257,12 @@ def from_pretrained(folder: str | Path) -> Backbone:
     try:
         backbone = Backbone.member(name)
         config = checked(backbone.Config, values, str(folder / CONFIG_FILE))
-        with Room(most, f"{folder / CONFIG_FILE} describes a model far larger than the weights beside it: copy both again"):
+        with Room(
+            most, f"{folder / CONFIG_FILE} describes a model far larger than the weights beside it: copy both again"
+        ):
             model = backbone(config)
     except ValueError as error:
-        raise ValueError(f"{error}{_what_to_import(needed)}") from None
+        raise ValueError(f"{error}{missing(needed)}") from None
     _load_weights(model, stored, weights)
     return model.eval()
 
@@ -240,8 +271,14 @@ def read_config(folder: Path) -> tuple[str, Values]:
     """The backbone's name and its options."""
     path = folder / CONFIG_FILE
     values = read_json(path)
-    if not isinstance(values, dict) or not isinstance(values.get("model"), str) or not isinstance(values.get("attention"), str):
-        raise ValueError(f"{path} is not a model's configuration as save_pretrained writes it: it needs the keys model and attention")
+    if (
+        not isinstance(values, dict)
+        or not isinstance(values.get("model"), str)
+        or not isinstance(values.get("attention"), str)
+    ):
+        raise ValueError(
+            f"{path} is not a model's configuration as save_pretrained writes it: it needs the keys model and attention"
+        )
     return values.pop("model"), values
 
 
@@ -255,13 +292,6 @@ def build(config: BackboneConfig, share: float = 1.0) -> Backbone:
     )
     with Room(most, refusal):
         return config.owner(config)
-
-
-def _what_to_import(modules: object) -> str:
-    absent = [str(name) for name in modules if name == "__main__" or name not in sys.modules] if isinstance(modules, list) else []
-    if "__main__" in absent:
-        return "; it was defined in the script or notebook that saved the model: define it here first"
-    return f"; import {', '.join(absent)} first, which the model was made with" if absent else ""
 
 
 def _stored(path: Path) -> dict[str, Tensor]:
@@ -282,7 +312,8 @@ def _load_weights(model: nn.Module, stored: dict[str, Tensor], path: Path) -> No
     for what, names in (("lacks", missing), ("has the unknown", extra), ("has another shape of", other)):
         if names:
             raise ValueError(
-                f"{path} does not fit the config.json beside it: it {what} {', '.join(names[:3])}{' ...' if names[3:] else ''}"
+                f"{path} does not fit the config.json beside it: it {what}"
+                f" {', '.join(names[:3])}{' ...' if names[3:] else ''}"
             )
     dtypes = {tensor.dtype for tensor in stored.values() if tensor.is_floating_point()}
     if len(dtypes) == 1:

@@ -1,4 +1,5 @@
-"""Compact Convolutional Transformer (arXiv:2104.05704): convolutions and pooling make the tokens, and all of them answer, weighed."""
+"""Compact Convolutional Transformer (arXiv:2104.05704): convolutions and pooling make the tokens, and all of them
+answer, weighed."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class CCT(Transformer, name="cct"):
         def __post_init__(self) -> None:
             super().__post_init__()
             if 2 * self.pool_padding > self.pool_kernel:
-                raise ValueError(f"pool_padding must be at most half of pool_kernel, {self.pool_kernel}, not {self.pool_padding}")
+                raise ValueError(
+                    f"pool_padding must be at most half of pool_kernel, {self.pool_kernel}, not {self.pool_padding}"
+                )
             if not isinstance(self.conv_stride, int) and len(self.conv_stride) != self.conv_layers:
                 have = f"conv_stride has {len(self.conv_stride)} numbers and there are {self.conv_layers} conv_layers"
                 raise ValueError(f"{have}: give one number, or one a layer")
@@ -52,7 +55,15 @@ class CCT(Transformer, name="cct"):
         "cct-6-3x1": dict(embed_dim=256, depth=6, num_heads=4),
         "cct-7-3x1": dict(embed_dim=256, depth=7, num_heads=4),
         "cct-14-7x2": dict(
-            img_size=224, num_classes=1000, embed_dim=384, depth=14, num_heads=6, mlp_ratio=3.0, conv_layers=2, conv_kernel=7, conv_stride=2
+            img_size=224,
+            num_classes=1000,
+            embed_dim=384,
+            depth=14,
+            num_heads=6,
+            mlp_ratio=3.0,
+            conv_layers=2,
+            conv_kernel=7,
+            conv_stride=2,
         ),
     }
 
@@ -64,7 +75,9 @@ class ConvTokenizer(Stem):
     def __init__(self, config: CCT.Config, in_chans: int) -> None:
         super().__init__(StemOptions(in_chans, config.embed_dim, 1))
         widths = [in_chans, *[config.conv_dim] * (config.conv_layers - 1), config.embed_dim]
-        strides = [config.conv_stride] * config.conv_layers if isinstance(config.conv_stride, int) else config.conv_stride
+        strides = (
+            [config.conv_stride] * config.conv_layers if isinstance(config.conv_stride, int) else config.conv_stride
+        )
         pooling = (config.pool_kernel, config.pool_stride, config.pool_padding)
         self.windows: list[tuple[int, int, int]] = []
         layers: list[nn.Module] = []

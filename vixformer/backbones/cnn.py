@@ -1,4 +1,5 @@
-"""Convolutional networks, the baselines without any attention: pairs of convolutions, each pair halving the image, or a `stem` alone."""
+"""Convolutional networks, the baselines without any attention: pairs of convolutions, each pair halving the image, or a
+`stem` alone."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ class CNN(Backbone, name="cnn"):
             )
         else:
             widths = (config.embed_dim,)
-            self.stem = one_grid(Stem.member(config.stem)(StemOptions(self.in_chans, config.embed_dim, config.patch_size)))
+            self.stem = one_grid(
+                Stem.member(config.stem)(StemOptions(self.in_chans, config.embed_dim, config.patch_size))
+            )
             self.stem.grid(*self.img_size)
             self.stages = nn.ModuleList()
         self.norm = nn.Identity()

@@ -1,9 +1,11 @@
-"""The networks of "Optimizing Image Classification on CIFAR-10": three convolutions in front of attention layers without an MLP.
+"""The networks of "Optimizing Image Classification on CIFAR-10": three convolutions in front of attention layers
+without an MLP.
 
-With `tokens="one"`, as in that work, the whole feature map goes through one linear layer to a single token. Attention over one token has
-nothing to choose from: exact attention and every plain linear attention return v, so the layers are linear maps between norms, and neither
-kernel nor features matter. (Nystrom and focused attention add a convolution of v, Linformer weighs it; there is no other token either.)
-`tokens="grid"` keeps the map as a grid of tokens, so that attention has something to do.
+With `tokens="one"`, as in that work, the whole feature map goes through one linear layer to a single token. Attention
+over one token has nothing to choose from: exact attention and every plain linear attention return v, so the layers are
+linear maps between norms, and neither kernel nor features matter. (Nystrom and focused attention add a convolution of
+v, Linformer weighs it; there is no other token either.) `tokens="grid"` keeps the map as a grid of tokens, so that
+attention has something to do.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from vixformer.attention.project.projection import Attention, Mixing, build_atte
 from vixformer.backbones.backbone import BackboneConfig, Rate, Sizes
 from vixformer.backbones.staged import Staged, check_heads
 from vixformer.nn.activations import Activation, activation
+from vixformer.nn.dense import Linear
 from vixformer.nn.dropout import Dropout
 from vixformer.nn.norms import EPS, NormName, make_norm
 from vixformer.nn.pooling import Mean
@@ -34,7 +37,8 @@ class ConvToken(Staged, name="convtoken"):
         tokens: Literal["one", "grid"] = "one"
         """One token for each image, or a grid of tokens."""
         conv_dims: Sizes = (64, 128, 256)
-        """Channels of the convolutions, each with batch norm and activation; one maximum over 2 x 2 pixels at the end."""
+        """Channels of the convolutions, each with batch norm and activation; one maximum over 2 x 2 pixels at the
+        end."""
         embed_dim: PositiveInt = 256
         """Width of the tokens."""
         depth: PositiveInt = 1
@@ -89,12 +93,16 @@ class ConvToken(Staged, name="convtoken"):
         self.grid: Grid = (self.img_size[0] // 2, self.img_size[1] // 2)
         places = self.grid[0] * self.grid[1]
         one = config.tokens == "one"
-        self.embed = nn.Sequential(nn.Linear(widths[-1] * (places if one else 1), dim), activation(config.act), Dropout(config.drop_rate))
+        self.embed = nn.Sequential(
+            Linear(widths[-1] * (places if one else 1), dim), activation(config.act), Dropout(config.drop_rate)
+        )
         self.pos = Positions.member(config.pos)(dim, head_dim, self.grid, 0)
         shape = Shape(dim, config.num_heads, head_dim, 1 if one else places, None if one else self.grid)
         options = projection(config.proj, qkv_bias=config.qkv_bias, out_bias=config.out_bias, drop=config.drop_rate)
         self.blocks = nn.ModuleList(
-            PlainLayer(dim, build_attention(layer, shape, options), config.residual == "after", config.norm, config.norm_eps)
+            PlainLayer(
+                dim, build_attention(layer, shape, options), config.residual == "after", config.norm, config.norm_eps
+            )
             for layer in self.layout.expand(config.depth)
         )
         self.norm = make_norm(config.norm, dim, config.norm_eps)

@@ -1,4 +1,5 @@
-"""Convolutional vision Transformer (arXiv:2103.15808): every stage embeds tokens by a convolution, q, k and v come from convolutions too.
+"""Convolutional vision Transformer (arXiv:2103.15808): every stage embeds tokens by a convolution, q, k and v come from
+convolutions too.
 
 It knows places from its convolutions and has no positions, unless they are asked for.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
@@ -42,7 +43,8 @@ class CvT(Staged, name="cvt"):
         paddings: tuple[NonNegativeInt, ...] | None = None
         """Padding of the embedding convolutions. Left out: half of their kernels."""
         scale: Literal["head", "width"] = "head"
-        """Scores are divided by the root of the width of a head, or of all heads, as in the published sizes; for proj="conv"."""
+        """Scores are divided by the root of the width of a head, or of all heads, as in the published sizes; for
+        proj="conv"."""
         proj: Annotated[str, Attention] = "conv"
         kv_stride: PositiveInt = 1
         """Stride of the convolutions that make keys and values: above 1, there are fewer keys than queries."""
@@ -53,8 +55,8 @@ class CvT(Staged, name="cvt"):
         pool: Literal["mean", "cls"] = "mean"
         """How the tokens become one vector for the classifier; with cls, a class token joins in the last stage."""
         pos: Annotated[str, Positions] = "none"
-        """Positions that tokens get. Learned and fixed ones are added in the first stage; rotary ones rotate q and k in every
-        stage, and need heads of one width."""
+        """Positions that tokens get. Learned and fixed ones are added in the first stage; rotary ones rotate q and k in
+        every stage, and need heads of one width."""
 
         @property
         def stage_depths(self) -> tuple[int, ...]:
@@ -68,11 +70,15 @@ class CvT(Staged, name="cvt"):
             for dim, heads in zip(self.dims, self.num_heads, strict=True):
                 check_heads("dims", dim, heads, self.head_dim)
             if self.proj != "conv" and (self.kv_stride > 1 or self.shared_kv or self.scale != "head"):
-                raise ValueError(f'kv_stride, shared_kv and scale go with proj="conv": leave them out for proj="{self.proj}"')
+                raise ValueError(
+                    f'kv_stride, shared_kv and scale go with proj="conv": leave them out for proj="{self.proj}"'
+                )
             if self.pos.startswith("rope") and self.kv_stride > 1:
                 raise ValueError(f'pos="{self.pos}" needs as many keys as queries: use kv_stride=1, or pos="none"')
             if self.pos.startswith("rope") and len(set(self.head_dims())) > 1:
-                raise ValueError(f'pos="{self.pos}" needs heads of one width in all stages: give head_dim, or use pos="none"')
+                raise ValueError(
+                    f'pos="{self.pos}" needs heads of one width in all stages: give head_dim, or use pos="none"'
+                )
 
         def head_dims(self) -> list[int]:
             return [self.head_dim or dim // heads for dim, heads in zip(self.dims, self.num_heads, strict=True)]
@@ -81,7 +87,8 @@ class CvT(Staged, name="cvt"):
 
     variants: ClassVar[dict[str, Values]] = {
         name: dict(
-            img_size=224, num_classes=1000, dims=dims, depths=depths, num_heads=heads, kernels=(7, 3, 3), strides=(4, 2, 2), kv_stride=2,
+            img_size=224, num_classes=1000, dims=dims, depths=depths, num_heads=heads, kernels=(7, 3, 3),
+            strides=(4, 2, 2), kv_stride=2,
             paddings=(2, 1, 1), scale="width", mlp_ratio=4.0, pool="cls",
         )
         for name, dims, depths, heads in (
@@ -112,7 +119,9 @@ class CvT(Staged, name="cvt"):
                 self.pos = Positions.member(config.pos)(dim, widths[0], grid, pool.prefix if last == 0 else 0)
             prefix, places = pool.prefix if i == last else 0, grid[0] * grid[1]
             scale = (widths[i] / dim) ** 0.5 if config.scale == "width" else 1.0
-            options = config.block_options(dim, dict(kv_stride=config.kv_stride, shared_kv=config.shared_kv, query_scale=scale))
+            options = config.block_options(
+                dim, dict(kv_stride=config.kv_stride, shared_kv=config.shared_kv, query_scale=scale)
+            )
             shape = Shape(dim, heads, widths[i], prefix + places, grid)
             if config.kv_stride > 1:
                 keys = [after_window(side, [(3, config.kv_stride, 1)]) for side in grid]
@@ -131,7 +140,8 @@ class CvT(Staged, name="cvt"):
         return self._embed(stage, x.transpose(1, 2).unflatten(-1, grid))
 
     def _embed(self, stage: int, image: Tensor) -> tuple[Tensor, Grid]:
-        embed: Any = self.embeds[stage]
+        embed = self.embeds[stage]
+        assert isinstance(embed, nn.Conv2d) and not isinstance(embed.padding, str)
         for side in image.shape[-2:]:
             after_window(side, [(embed.kernel_size[0], embed.stride[0], embed.padding[0])])
         image = embed(image)

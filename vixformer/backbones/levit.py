@@ -1,14 +1,15 @@
-"""LeViT (arXiv:2104.01136): a convolutional stem, attention between batch norms, stages joined by attention that halves the grid.
+"""LeViT (arXiv:2104.01136): a convolutional stem, attention between batch norms, stages joined by attention that halves
+the grid.
 
-The published sizes add a learned bias for every distance to their exact attention. A linear mechanism has no scores to add it to, so such a
-layout needs `attention_bias=false`, which is how "Vision Xformers" compared them.
+The published sizes add a learned bias for every distance to their exact attention. A linear mechanism has no scores to
+add it to, so such a layout needs `attention_bias=false`, which is how "Vision Xformers" compared them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import PositiveInt
@@ -22,6 +23,7 @@ from vixformer.backbones.backbone import Sizes
 from vixformer.backbones.staged import BlockOptions, Staged, StagedConfig, make_blocks, one_grid
 from vixformer.jsonfile import Values
 from vixformer.nn.activations import Activation
+from vixformer.nn.dense import Linear
 from vixformer.nn.mlp import MLP
 from vixformer.nn.norms import NormName
 from vixformer.nn.pooling import Mean
@@ -54,7 +56,8 @@ class LeViT(Staged, name="levit"):
         value_ratio: PositiveInt = 1
         """Width of values, relative to that of queries and keys."""
         shrink: str = "softmax"
-        """Attention between stages, where only every second row and column produces a query: one mechanism with q and k."""
+        """Attention between stages, where only every second row and column produces a query: one mechanism with q and
+        k."""
         shrink_ratio: PositiveInt = 4
         """value_ratio of the attention between stages."""
         attention_bias: bool = False
@@ -88,8 +91,10 @@ class LeViT(Staged, name="levit"):
 
     variants: ClassVar[dict[str, Values]] = {
         name: dict(
-            img_size=224, num_classes=1000, patch_size=16, stem="levit", dims=dims, depths=depths, num_heads=heads, head_dim=width,
-            value_ratio=2, attention_bias=True, out_bias=False, mlp_norm=True, attn_act="hardswish", head_norm=True, distilled=True,
+            img_size=224, num_classes=1000, patch_size=16, stem="levit", dims=dims, depths=depths, num_heads=heads,
+            head_dim=width,
+            value_ratio=2, attention_bias=True, out_bias=False, mlp_norm=True, attn_act="hardswish", head_norm=True,
+            distilled=True,
         )
         for name, dims, depths, heads, width in (
             ("levit-128s", (128, 256, 384), (2, 3, 4), (4, 6, 8), 16),
@@ -114,14 +119,20 @@ class LeViT(Staged, name="levit"):
             if i:
                 self.shrinks.append(self._shrink(before, dim, grid))
                 before, grid = dim, _shrunk(grid)
-            shape = Shape(dim, heads, config.head_dim, grid[0] * grid[1], grid, value_dim=config.value_ratio * config.head_dim)
-            self.stages.append(make_blocks(islice(layers, depth), shape, self._options(dim, value_ratio=config.value_ratio)))
+            shape = Shape(
+                dim, heads, config.head_dim, grid[0] * grid[1], grid, value_dim=config.value_ratio * config.head_dim
+            )
+            self.stages.append(
+                make_blocks(islice(layers, depth), shape, self._options(dim, value_ratio=config.value_ratio))
+            )
         self.norm = nn.Identity()
         self.pool = Mean(before)
         self.head = self.make_head(self.num_classes)
 
-    def _options(self, dim: int, **projection: Any) -> BlockOptions:
-        return self.config.block_options(dim, dict(act=self.config.attn_act, **projection), mlp_norm=self.config.mlp_norm)
+    def _options(self, dim: int, **projection: object) -> BlockOptions:
+        return self.config.block_options(
+            dim, dict(act=self.config.attn_act, **projection), mlp_norm=self.config.mlp_norm
+        )
 
     def attentions(self) -> list[Attention | Mixing]:
         """Those of the layout; the ones between stages are `shrink`'s."""
@@ -132,7 +143,8 @@ class LeViT(Staged, name="levit"):
             return self.config
         (shrink,) = parse(self.config.shrink).expand(1)
         return replace(
-            self.config, attention=self.attention_expression(), shrink=print_layer(self._biased(shrink)), attention_bias=False
+            self.config, attention=self.attention_expression(), shrink=print_layer(self._biased(shrink)),
+            attention_bias=False
         )  # fmt: skip
 
     def _biased(self, layer: Layer) -> Layer:
@@ -140,7 +152,8 @@ class LeViT(Staged, name="levit"):
             return layer
         if not isinstance(layer, Softmax.Config):
             raise ValueError(
-                f"attention_bias is added to the scores of exact attention, and {layer.owner.name} has none: set attention_bias=false"
+                f"attention_bias is added to the scores of exact attention, and {layer.owner.name} has none: set"
+                " attention_bias=false"
             )
         return replace(layer, bias=True)
 
@@ -148,12 +161,18 @@ class LeViT(Staged, name="levit"):
         config = self.config
         layout = parse(config.shrink)
         if len(layout.stages) > 1:
-            raise ValueError(f'shrink is one mechanism, such as softmax, for the attention between any stages, not "{config.shrink}"')
+            raise ValueError(
+                f'shrink is one mechanism, such as softmax, for the attention between any stages, not "{config.shrink}"'
+            )
         (layer,) = layout.expand(1)
         width = config.head_dim
-        shape = Shape(before, max(1, before // width), width, grid[0] * grid[1], grid, value_dim=config.shrink_ratio * width)
+        shape = Shape(
+            before, max(1, before // width), width, grid[0] * grid[1], grid, value_dim=config.shrink_ratio * width
+        )
         options = self._options(after)
-        projection = config.projection("batch", act=config.attn_act, value_ratio=config.shrink_ratio, stride=SHRINK, out_dim=after)
+        projection = config.projection(
+            "batch", act=config.attn_act, value_ratio=config.shrink_ratio, stride=SHRINK, out_dim=after
+        )
         attention = build_attention(self._biased(layer), shape, projection)
         if isinstance(attention, Mixing):
             raise ValueError(f"shrink needs a mechanism with q and k, not {config.shrink}")
@@ -162,8 +181,12 @@ class LeViT(Staged, name="levit"):
     def make_head(self, num_classes: int) -> nn.Module:
         if not num_classes:
             return nn.Identity()
-        heads = [nn.Linear(self.config.dims[-1], num_classes) for _ in range(1 + self.config.distilled)]
-        normed = [nn.Sequential(nn.BatchNorm1d(head.in_features), head) for head in heads] if self.config.head_norm else heads
+        heads = [Linear(self.config.dims[-1], num_classes) for _ in range(1 + self.config.distilled)]
+        normed = (
+            [nn.Sequential(nn.BatchNorm1d(head.in_features), head) for head in heads]
+            if self.config.head_norm
+            else heads
+        )
         return MeanOf(*normed) if self.config.distilled else normed[0]
 
     def start(self, x: Tensor) -> tuple[Tensor, Grid]:

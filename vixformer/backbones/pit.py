@@ -1,4 +1,5 @@
-"""Pooling-based Vision Transformer (arXiv:2103.16302): between stages a depthwise convolution halves the grid and widens the tokens."""
+"""Pooling-based Vision Transformer (arXiv:2103.16302): between stages a depthwise convolution halves the grid and
+widens the tokens."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from vixformer.attention.base import Shape
 from vixformer.backbones.backbone import Sizes
 from vixformer.backbones.staged import Staged, StagedConfig, make_blocks, one_grid
 from vixformer.jsonfile import Values
+from vixformer.nn.dense import Linear
 from vixformer.nn.norms import make_norm
 from vixformer.nn.pooling import ClassToken, class_token, with_class_token
 from vixformer.nn.positions import START, Positions
@@ -58,7 +60,8 @@ class PiT(Staged, name="pit"):
 
     variants: ClassVar[dict[str, Values]] = {
         f"pit-{size}": dict(
-            img_size=224, num_classes=1000, patch_size=patch, patch_stride=stride, embed_dim=width * heads, head_dim=width, depths=depths,
+            img_size=224, num_classes=1000, patch_size=patch, patch_stride=stride, embed_dim=width * heads,
+            head_dim=width, depths=depths,
             num_heads=(heads, 2 * heads, 4 * heads), mlp_ratio=4.0,
         )
         for size, width, heads, depths, patch, stride in (
@@ -116,11 +119,14 @@ class TokenPool(nn.Module):
         super().__init__()
         self.conv = nn.Conv2d(dim, wider, *POOL, groups=dim)
         self.pointwise = nn.Conv2d(wider, wider, 1) if pointwise else nn.Identity()
-        self.fc = nn.Linear(dim, wider)
+        self.fc = Linear(dim, wider)
 
     def forward(self, x: Tensor, grid: Grid) -> tuple[Tensor, Grid]:
         places = self.pointwise(self.conv(x[:, 1:].transpose(1, 2).unflatten(-1, grid)))
-        return torch.cat([self.fc(x[:, :1]), places.flatten(2).transpose(1, 2)], 1), (places.shape[-2], places.shape[-1])
+        return torch.cat([self.fc(x[:, :1]), places.flatten(2).transpose(1, 2)], 1), (
+            places.shape[-2],
+            places.shape[-1],
+        )
 
 
 class OverlappingPatches(Stem):

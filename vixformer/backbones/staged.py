@@ -1,12 +1,14 @@
-"""What backbones made of blocks share: tokens go through stages of blocks, and something may happen to their grid between stages."""
+"""What backbones made of blocks share: tokens go through stages of blocks, and something may happen to their grid
+between stages."""
+
 # B images  N tokens  D width  P class tokens
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
@@ -15,6 +17,7 @@ from vixformer.attention.base import Shape
 from vixformer.attention.layout import Layer
 from vixformer.attention.project.projection import Attention, build_attention, projection
 from vixformer.backbones.backbone import Backbone, BackboneConfig, Rate
+from vixformer.jsonfile import Given
 from vixformer.nn.activations import Activation, activation
 from vixformer.nn.block import Block, NormPlace
 from vixformer.nn.mlp import MLP
@@ -89,12 +92,16 @@ class StagedConfig(BackboneConfig):
             if (count := len(getattr(self, name))) != stages:
                 raise ValueError(f"{first} has {stages} stages and {name} {count}: give each one number a stage")
 
-    def projection(self, word: str, **special: Any) -> Attention.Config:
+    def projection(self, word: str, **special: object) -> Attention.Config:
         drop = self.drop_rate if self.proj_drop_rate is None else self.proj_drop_rate
         return projection(word, qkv_bias=self.qkv_bias, out_bias=self.out_bias, drop=drop, **special)
 
     def block_options(
-        self, dim: int, special: Mapping[str, Any] = MappingProxyType({}), norm_place: NormPlace = "pre", mlp_norm: bool = False
+        self,
+        dim: int,
+        special: Given = MappingProxyType({}),
+        norm_place: NormPlace = "pre",
+        mlp_norm: bool = False,
     ) -> BlockOptions:
         """For tokens of this width; `special` are options of one projection alone."""
         return BlockOptions(
@@ -111,14 +118,17 @@ class StagedConfig(BackboneConfig):
 
 def check_heads(name: str, dim: int, heads: int, head_dim: int | None) -> None:
     if head_dim is None and heads > 0 and dim % heads:  # what is no number of heads is refused by its type
-        raise ValueError(f"num_heads must divide {name}: {heads} does not divide {dim}; choose another, or give head_dim")
+        raise ValueError(
+            f"num_heads must divide {name}: {heads} does not divide {dim}; choose another, or give head_dim"
+        )
 
 
 def one_grid(stem: Stem) -> Stem:
     """For backbones that do something to the grid."""
     if stem.repeats > 1:
         raise ValueError(
-            f'stem="{stem.name}" puts several tokens on each place, which this model cannot do: use it with vit, or another stem'
+            f'stem="{stem.name}" puts several tokens on each place, which this model cannot do: use it with vit, or'
+            " another stem"
         )
     return stem
 
@@ -132,7 +142,8 @@ class Staged(Backbone):
     stages: Sequence[nn.ModuleList] | nn.ModuleList
 
     def layers(self, drop_path_rate: float, *depths: int) -> Iterator[tuple[Layer, float]]:
-        """The attention of every block of stages of these depths, and its rate of stochastic depth, which grows linearly to this one."""
+        """The attention of every block of stages of these depths, and its rate of stochastic depth, which grows
+        linearly to this one."""
         layers = self.layout.expand(*depths)
         last = max(1, len(layers) - 1)
         return zip(layers, [drop_path_rate * i / last for i in range(len(layers))], strict=True)

@@ -1,4 +1,5 @@
-"""What ViT and CCT share: a stem makes tokens, one stage of blocks lets them attend, a pool makes one vector, a head classifies it."""
+"""What ViT and CCT share: a stem makes tokens, one stage of blocks lets them attend, a pool makes one vector, a head
+classifies it."""
 
 from __future__ import annotations
 
@@ -107,5 +108,8 @@ class Transformer(Staged):
 
     def forward_maps(self, x: Tensor) -> list[Tensor]:
         if self.repeats > 1:
-            raise ValueError(f'stem="{self.patch_embed.name}" puts several tokens on each place, so there is no map: use another stem')
+            raise ValueError(
+                f'stem="{self.patch_embed.name}" puts several tokens on each place, so there is no map: use another'
+                " stem"
+            )
         return super().forward_maps(x)

@@ -36,7 +36,15 @@ class ViT(Transformer, name="vit"):
     config: Config
 
     variants: ClassVar[dict[str, Values]] = {
-        f"vit-{size}": dict(img_size=224, num_classes=1000, patch_size=16, embed_dim=64 * heads, depth=12, num_heads=heads, mlp_ratio=4.0)
+        f"vit-{size}": dict(
+            img_size=224,
+            num_classes=1000,
+            patch_size=16,
+            embed_dim=64 * heads,
+            depth=12,
+            num_heads=heads,
+            mlp_ratio=4.0,
+        )
         for size, heads in (("tiny", 3), ("small", 6), ("base", 12))
     }
 

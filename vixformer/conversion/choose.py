@@ -1,4 +1,5 @@
-"""Which layers of a trained model can be made efficient: what each costs in accuracy and wins in time, and the best few of them."""
+"""Which layers of a trained model can be made efficient: what each costs in accuracy and wins in time, and the best few
+of them."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ import torch
 from torch import Tensor
 
 from vixformer.attention.layout import print_layers
-from vixformer.attention.project.projection import mechanism_of
+from vixformer.attention.project.projection import mechanism_of, output_of
 from vixformer.backbones.backbone import Backbone
 from vixformer.conversion.distill import distill, fitted_before, images_of_step, seconds_of
 from vixformer.conversion.swap import configurations, differing, expanded, fitted_on, swap
 from vixformer.data.loader import Loader
 from vixformer.measure.accuracy import evaluate
-from vixformer.measure.latency import Ratio, interleaved, paired_ratio, rounds, summarised
+from vixformer.measure.latency import Ratio, interleaved, paired_ratio, rounds, summarized
 from vixformer.measure.load import watched
 
 SECONDS_A_LAYER = 0.5
@@ -89,14 +90,23 @@ def choose_layers(
     watch: Callable[[str, int, int], None] = lambda *_: None,
     keep: Path | None = None,
 ) -> Chosen:
-    """Convert all layers, distil them if `steps` says so, and find out on the validation part which ones to keep so. `keep` is a file from
-    which interrupted distillation resumes, and which has the layers in the end, for the run that gets some of them."""
+    """Convert all layers, distil them if `steps` says so, and find out on the validation part which ones to keep so.
+    `keep` is a file from which interrupted distillation resumes, and which has the layers in the end, for the run that
+    gets some of them."""
     began = time.perf_counter()
     known = None if keep is None else partial(fitted_before, keep)
     new, _ = swap(model, expanded(model, attention), fitted_on(train), seed=seed, known=known)
     fitting = max(time.perf_counter() - began, seconds_of(keep)[0])
     lessons = partial(images_of_step, train, seed)
-    distill(new, model, lessons, steps=steps, watch=lambda step, _: watch("teaching", step + 1, steps), keep=keep, fitting=fitting)
+    distill(
+        new,
+        model,
+        lessons,
+        steps=steps,
+        watch=lambda step, _: watch("teaching", step + 1, steps),
+        keep=keep,
+        fitting=fitting,
+    )
     loader = _cut(val, new, len(differing(model, configurations(new))))
 
     def judge(candidate: Backbone) -> tuple[float, float]:
@@ -111,15 +121,20 @@ def _cut(loader: Loader, model: Backbone, layers: int) -> Loader:
     """As many images to judge by as there is time for."""
     images, _ = next(loader.plain())
     with torch.inference_mode():
-        an_image = interleaved({"": lambda: model(images)}, 0.0, least=3, device=images.device)[""].min / 1e3 / len(images)
+        an_image = (
+            interleaved({"": lambda: model(images)}, 0.0, least=3, device=images.device)[""].min / 1e3 / len(images)
+        )
     return loader.spread(max(FEWEST, int(SECONDS / (layers * (layers + 1) / 2 + 1) / an_image)))
 
 
-def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Callable[[int, int], None] | None = None) -> Chosen:
-    """Greedily: of the layers left, the one whose conversion costs the least loss for the time it wins, beside those already chosen.
+def choose(
+    old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Callable[[int, int], None] | None = None
+) -> Chosen:
+    """Greedily: of the layers left, the one whose conversion costs the least loss for the time it wins, beside those
+    already chosen.
 
-    `new` is `old` converted (and distilled, where that is wanted): every layer was fitted on its own, so they can be mixed. L layers are
-    judged L (L + 1) / 2 times. `images` are what is timed.
+    `new` is `old` converted (and distilled, where that is wanted): every layer was fitted on its own, so they can be
+    mixed. L layers are judged L (L + 1) / 2 times. `images` are what is timed.
     """
     left = differing(old, configurations(new))
     if not left:
@@ -139,7 +154,9 @@ def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Ca
         before = judged(())
         alone = _alone(old, new, left, images)
         found = {i: judged((i,)) for i in left}
-        costs = [LayerCost(i, alone[i][0], found[i][0] - before[0], found[i][1] - before[1], *alone[i][1:]) for i in left]
+        costs = [
+            LayerCost(i, alone[i][0], found[i][0] - before[0], found[i][1] - before[1], *alone[i][1:]) for i in left
+        ]
         chosen, scores = _greedy(left, before, found, {cost.layer: cost for cost in costs}, judged)
         steps = [tuple(chosen[:k]) for k in range(len(chosen) + 1)]
         with torch.inference_mode(), watched() as timing:
@@ -151,7 +168,7 @@ def choose(old: Backbone, new: Backbone, judge: Judge, images: Tensor, watch: Ca
         Point(layers, _expression(old, new, layers), *score, min(taken[layers]), paired_ratio(taken[layers], taken[()]))
         for layers, score in zip(steps, scores, strict=True)
     ]
-    return Chosen(tuple(costs), tuple(curve), timing.told(summarised(times) for times in taken.values()))
+    return Chosen(tuple(costs), tuple(curve), timing.told(summarized(times) for times in taken.values()))
 
 
 class Mixture:
@@ -182,7 +199,8 @@ def _greedy(
     costs: dict[int, LayerCost],
     judged: Callable[[Collection[int]], tuple[float, float]],
 ) -> tuple[list[int], list[tuple[float, float]]]:
-    """The layers in the order of their choice, and the scores with none, the first, the first two of them. `found` is each alone."""
+    """The layers in the order of their choice, and the scores with none, the first, the first two of them. `found` is
+    each alone."""
     chosen: list[int] = []
     scores = [before]
     while len(chosen) < len(left):
@@ -196,7 +214,8 @@ def _greedy(
 
 
 def _cheapest(losses: dict[int, float], costs: dict[int, LayerCost]) -> int:
-    """The least loss for the time won. Gains too small to be told from noise count alike, so that none is chosen for its luck."""
+    """The least loss for the time won. Gains too small to be told from noise count alike, so that none is chosen for
+    its luck."""
     least = NOISE * max(cost.ms for cost in costs.values())
 
     def price(i: int) -> float:
@@ -207,15 +226,18 @@ def _cheapest(losses: dict[int, float], costs: dict[int, LayerCost]) -> int:
 
 
 @torch.inference_mode()
-def _alone(old: Backbone, new: Backbone, layers: Sequence[int], images: Tensor) -> dict[int, tuple[float, float, float]]:
-    """Of every layer, for the tokens it gets in the old model: the error of the new one, milliseconds of the old and of the new."""
+def _alone(
+    old: Backbone, new: Backbone, layers: Sequence[int], images: Tensor
+) -> dict[int, tuple[float, float, float]]:
+    """Of every layer, for the tokens it gets in the old model: the error of the new one, milliseconds of the old and of
+    the new."""
     seen = old.attention_inputs(images)
     calls: dict[tuple[int, bool], Callable[[], Tensor]] = {}
     errors: dict[int, float] = {}
     for i in layers:
         module, tokens, options = seen[i]
         for is_new, m in ((False, module.eval()), (True, new.attentions()[i].eval())):
-            calls[i, is_new] = lambda m=m, tokens=tokens, options=options: m(tokens, **options)
+            calls[i, is_new] = lambda m=m, tokens=tokens, options=options: output_of(m, tokens, options)
         wanted = calls[i, False]()
         errors[i] = float((calls[i, True]() - wanted).norm() / wanted.norm().clamp(min=1e-12))
     timed = interleaved(calls, SECONDS_A_LAYER * len(layers), device=images.device)

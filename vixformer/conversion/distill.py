@@ -1,20 +1,21 @@
-"""Teach the layers of a converted model what the layers they replace do: images without labels, the old model as teacher, a few minutes."""
+"""Teach the layers of a converted model what the layers they replace do: images without labels, the old model as
+teacher, a few minutes."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import NotRequired, TypedDict
 
-from vixformer.attention.project.projection import Attention, Mixing, mechanism_of
+from vixformer.attention.project.projection import Attention, Mixing, mechanism_of, output_of
 from vixformer.backbones.backbone import Backbone
+from vixformer.bridges.theirs import theirs
 from vixformer.conversion.swap import configurations, differing
 from vixformer.data.loader import Loader
 from vixformer.jsonfile import Given, Values
@@ -26,8 +27,8 @@ SAVE_SECONDS = 60.0
 
 
 def distill(
-    student: Backbone,
-    teacher: Backbone,
+    student: nn.Module,
+    teacher: nn.Module,
     batches: Iterable[Tensor] | Callable[[int], Tensor],
     *,
     steps: int = 300,
@@ -37,13 +38,28 @@ def distill(
     keep: Path | None = None,
     fitting: float = 0.0,
 ) -> list[float]:
-    """Train the attention of the layers that differ, in place; returns the mean relative error of their outputs after every step.
+    """Train the attention of the layers that differ, in place; returns the mean relative error of their outputs after
+    every step.
 
-    Every layer gets the tokens that it gets in the teacher, so that all of them learn at once and errors do not add up. `maps` weighs the
-    difference of the attention maps beside that of the outputs: quadratic, for small N. `batches` are images, or give those of a step;
-    then `keep` may name a file from which interrupted distillation resumes, and which has its whole result in the end: also the cores as
-    they were before, which took `fitting` seconds.
+    Every layer gets the tokens that it gets in the teacher, so that all of them learn at once and errors do not add up.
+    `maps` weighs the difference of the attention maps beside that of the outputs: quadratic, for small N. `batches` are
+    images, or give those of a step; then `keep` may name a file from which interrupted distillation resumes, and which
+    has its whole result in the end: also the cores as they were before, which took `fitting` seconds.
     """
+    return _distill(theirs(student), theirs(teacher), batches, steps, lr, maps, watch, keep, fitting)
+
+
+def _distill(
+    student: Backbone,
+    teacher: Backbone,
+    batches: Iterable[Tensor] | Callable[[int], Tensor],
+    steps: int,
+    lr: float,
+    maps: float,
+    watch: Callable[[int, float], None] | None,
+    keep: Path | None,
+    fitting: float,
+) -> list[float]:
     if len(student.attentions()) != len(teacher.attentions()):
         layers = f"{len(student.attentions())} layers and the teacher {len(teacher.attentions())}"
         raise ValueError(f"the student has {layers}: a student is what convert makes of its teacher")
@@ -55,7 +71,7 @@ def distill(
         return []
     optimizer = torch.optim.AdamW(parameters, lr=lr, weight_decay=0.0)
     given = batches if callable(batches) else iter(batches)
-    if not callable(given):
+    if isinstance(given, Iterator):
         keep = None
     if keep is not None and keep.exists():
         lesson = _gone_on_with(keep, changed, modules, optimizer)
@@ -70,10 +86,13 @@ def distill(
             for group in optimizer.param_groups:
                 group["lr"] = lr * (1 - step / steps)
             seen = teacher.attention_inputs(_batch(given, step, steps))
-            relative = [_difference(new, *seen[i], maps) for i, new in zip(changed, modules, strict=True)]
+            relative = [_difference(new, *seen[i], maps) for i, new in zip(changed, taught, strict=True)]
             loss = torch.stack([output + maps * map_ for output, map_ in relative]).sum()
             if not torch.isfinite(loss):
-                raise ValueError(f"distillation diverged in step {step + 1} of {steps}, at the learning rate {lr:g}: use a smaller one")
+                raise ValueError(
+                    f"distillation diverged in step {step + 1} of {steps}, at the learning rate {lr:g}: use a"
+                    " smaller one"
+                )
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
@@ -132,8 +151,8 @@ def seconds_of(path: Path | None) -> tuple[float, float]:
 
 
 def fitted_before(path: Path, cores: Mapping[int, nn.Module]) -> set[int]:
-    """Give the cores of these layers the weights that were fitted before the distillation stored in `path`; returns the layers that had
-    some."""
+    """Give the cores of these layers the weights that were fitted before the distillation stored in `path`; returns the
+    layers that had some."""
     if not path.exists():
         return set()
     tensors, note = _read(path)
@@ -151,7 +170,11 @@ def fitted_before(path: Path, cores: Mapping[int, nn.Module]) -> set[int]:
 
 def _cores(modules: Iterable[Attention | Mixing]) -> dict[str, Tensor]:
     states = (mechanism_of(module).state_dict() for module in modules)
-    return {f"fitted.{number}.{name}": t.detach().clone() for number, state in enumerate(states) for name, t in state.items()}
+    return {
+        f"fitted.{number}.{name}": t.detach().clone()
+        for number, state in enumerate(states)
+        for name, t in state.items()
+    }
 
 
 def _inside(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -170,46 +193,52 @@ def _read(path: Path) -> tuple[dict[str, Tensor], _Note]:
 
 
 def part_of_lesson(whole: Path, layers: Sequence[int], path: Path) -> None:
-    """Store the distillation of some of its layers: each layer was distilled on its own, so these need not be distilled again."""
+    """Store the distillation of some of its layers: each layer was distilled on its own, so these need not be distilled
+    again."""
     tensors, note = _read(whole)
     known = note.get("layers", [])
-    if not set(layers) <= set(known) or any(not isinstance(step, list) or len(step) != len(known) for step in note["errors"]):
+    if not set(layers) <= set(known) or any(
+        not isinstance(step, list) or len(step) != len(known) for step in note["errors"]
+    ):
         raise ValueError(f"{whole} is not of these layers, delete it to distil them from the beginning")
     at = [known.index(layer) for layer in sorted(layers)]
     part = {
         f"{what}.{new}.{name}": tensor
-        for what in ("module", "fitted") for new, old in enumerate(at) for name, tensor in _inside(tensors, f"{what}.{old}.").items()
+        for what in ("module", "fitted") for new, old in enumerate(at) for name,
+        tensor in _inside(tensors, f"{what}.{old}.").items()
     }  # fmt: skip
     errors = [[step[i] for i in at] for step in note["errors"] if isinstance(step, list)]
     spent = {key: note.get(key, 0.0) for key in ("seconds", "fitting")}
     write_tensors(path, part, {"layers": sorted(layers), "errors": errors, **spent})
 
 
-def _batch(given: Any, step: int, steps: int) -> Tensor:
-    if callable(given):
-        images: Any = given(step)
-        return images
+def _batch(given: Iterator[Tensor] | Callable[[int], Tensor], step: int, steps: int) -> Tensor:
+    if not isinstance(given, Iterator):
+        return given(step)
     try:
         return next(given)
     except StopIteration:
         raise ValueError(f"there were images for {step} of {steps} steps: give more, or fewer steps") from None
 
 
-def _difference(new: Any, old: Any, tokens: Tensor, options: Values, maps: float) -> tuple[Tensor, Tensor]:
+def _difference(
+    new: Attention | Mixing, old: Attention | Mixing, tokens: Tensor, options: Values, maps: float
+) -> tuple[Tensor, Tensor]:
     """Squared relative error of the output, and of the map where that counts."""
     training = old.training
     with torch.no_grad():
-        wanted = old.eval()(tokens, **options)
+        wanted = output_of(old.eval(), tokens, options)
         picture = old.attention_map(tokens, **options) if maps else None
     old.train(training)
-    output = (new(tokens, **options) - wanted).square().mean() / wanted.square().mean().clamp(min=1e-12)
+    output = (output_of(new, tokens, options) - wanted).square().mean() / wanted.square().mean().clamp(min=1e-12)
     if picture is None:
         return output, output.new_zeros(())
     return output, (new.attention_map(tokens, **options) - picture).square().mean() / picture.square().mean()
 
 
 def _save(path: Path, modules: nn.Module, optimizer: torch.optim.Optimizer | None, lesson: _Lesson) -> None:
-    """A step may have been cut off in the middle by Ctrl-C: the weights then have one step more than the errors, which does no harm."""
+    """A step may have been cut off in the middle by Ctrl-C: the weights then have one step more than the errors, which
+    does no harm."""
     tensors = {f"module.{name}": t.contiguous().clone() for name, t in modules.state_dict().items()}
     state = {} if optimizer is None else optimizer.state_dict()["state"]
     for number, values in state.items():

@@ -45,8 +45,8 @@ class Task:
 
 
 def fit(tasks: Sequence[Task], steps: int = STEPS) -> None:
-    """A hundred steps of Adam on the relative error of cores that share their weights, or of one. Keeps the best weights seen, so it
-    never makes things worse."""
+    """A hundred steps of Adam on the relative error of cores that share their weights, or of one. Keeps the best
+    weights seen, so it never makes things worse."""
     parameters = [p for p in tasks[0].core.parameters() if p.requires_grad]
     if not parameters:
         return

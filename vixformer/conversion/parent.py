@@ -18,8 +18,8 @@ def asks_for_weights(recipe: Recipe) -> bool:
 
 
 def parent_of(recipe: Recipe, among: Mapping[str, Recipe] | None = None) -> tuple[str, Recipe] | None:
-    """The recipe that `train.weights` names: as it is in `among`, or as it comes. It gets the same data, so that it has not seen what
-    validates, and the same seed."""
+    """The recipe that `train.weights` names: as it is in `among`, or as it comes. It gets the same data, so that it has
+    not seen what validates, and the same seed."""
     name = recipe.train.weights
     if name is None or name not in RECIPES:
         return None
@@ -40,7 +40,8 @@ class Parent:
 
 
 def parent_run(recipe: Recipe, out: Path, digest: str, among: Mapping[str, Recipe] | None = None) -> Parent | None:
-    """Where the run of the recipe that this one starts from is, or will be. `digest` is of the data, which are the same.
+    """Where the run of the recipe that this one starts from is, or will be. `digest` is of the data, which are the
+    same.
 
     `among` are recipes as they are run beside it, cut or changed: a parent among them is taken as it is there.
     """
@@ -67,7 +68,9 @@ def parent_model(recipe: Recipe) -> Backbone | None:
     if recipe.train.weights is None:
         return None
     if asks_for_weights(recipe):
-        raise ValueError("this recipe starts from a trained model: give --train.weights FOLDER, a run or a model's folder")
+        raise ValueError(
+            "this recipe starts from a trained model: give --train.weights FOLDER, a run or a model's folder"
+        )
     folder = Path(recipe.train.weights)
     if not folder.exists():
         raise ValueError(f"train.weights must be a run, a model's folder or a recipe: {unknown_recipe(str(folder))}")

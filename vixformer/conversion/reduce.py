@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from vixformer.attention.project.projection import mechanism_of
-from vixformer.backbones.backbone import Backbone
-from vixformer.conversion.swap import config_with
+from vixformer.conversion.swap import Model, config_with
 
 
-def reduced(model: Backbone) -> Any:
+def reduced(model: Model) -> Model:
     """The same model without features whose gates are closed; the model itself where all are open."""
     cores = [mechanism_of(module) for module in model.attentions()]
     changes = [core.reduced() for core in cores]
     if not any(changes):
         return model
-    config = config_with(model, [core.config if change is None else change[0] for core, change in zip(cores, changes, strict=True)])
+    config = config_with(
+        model, [core.config if change is None else change[0] for core, change in zip(cores, changes, strict=True)]
+    )
     like = next(model.parameters())
     new = type(model)(config).to(like.device, like.dtype)
     state = model.state_dict()

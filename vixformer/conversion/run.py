@@ -1,4 +1,5 @@
-"""The run that a trained model becomes with other attention: its recipe, its name, and how it compares with its parent."""
+"""The run that a trained model becomes with other attention: its recipe, its name, and how it compares with its
+parent."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import torch
 from vixformer.backbones.backbone import BEST, Backbone
 from vixformer.config import FINE_TUNING, Data, Recipe, Train
 from vixformer.conversion.swap import check, config_with, configurations, expanded
+from vixformer.data.listing import kind_of
 from vixformer.data.loader import Loader
 from vixformer.data.preprocess import PREPROCESSING_FILE, Preprocessing
 from vixformer.measure.accuracy import evaluate
@@ -23,7 +25,8 @@ RATE, DECAY, BATCH, LEAST_EPOCHS = 5e-4, 0.05, 32, 5
 
 
 def recipe_of(folder: Path, model: Backbone, data: str | None) -> Recipe:
-    """What a run was trained by; for a model's folder, the configuration of its `model` and the data set that is named."""
+    """What a run was trained by; for a model's folder, the configuration of its `model` and the data set that is
+    named."""
     if (folder / RECIPE).exists():
         recipe = read_run(folder).recipe
         return recipe if data is None else replace(recipe, data=replace(recipe.data, name=data))
@@ -38,7 +41,8 @@ def recipe_of(folder: Path, model: Backbone, data: str | None) -> Recipe:
 
 
 def converted_recipe(recipe: Recipe, folder: Path, model: Backbone, attention: str, steps: int, epochs: int) -> Recipe:
-    """The recipe of a run that starts from `model`, which is in `folder`, with other attention. Says why where that cannot be."""
+    """The recipe of a run that starts from `model`, which is in `folder`, with other attention. Says why where that
+    cannot be."""
     layers = expanded(model, attention)
     check(model, layers)
     train = recipe.train
@@ -48,22 +52,25 @@ def converted_recipe(recipe: Recipe, folder: Path, model: Backbone, attention: s
 
 
 def finetuned_recipe(folder: Path, model: Backbone, images: Path, attention: str | None) -> Recipe:
-    """The recipe of a run that starts from `model`, which is in `folder`, with a new classifier for the classes of a folder of `images`.
+    """The recipe of a run that starts from `model`, which is in `folder`, with a new classifier for the classes of a
+    folder of `images`.
 
-    Images are brought to the size and normalized with the statistics that the model knows. The loss chooses the epoch, because few
-    validation images give many epochs the same accuracy.
+    Images are brought to the size and normalized with the statistics that the model knows. The loss chooses the epoch,
+    because few validation images give many epochs the same accuracy.
     """
     config = config_with(model, configurations(model) if attention is None else expanded(model, attention))
     if attention is not None:
         check(model, expanded(model, attention))
     height, width = model.img_size
     if height != width:
-        raise ValueError(f"the model is for images of {height} x {width}, and images of a folder are square: choose another model")
+        raise ValueError(
+            f"the model is for images of {height} x {width}, and images of a folder are square: choose another model"
+        )
     own = read_run(folder).recipe if (folder / RECIPE).exists() else None
     place = next((place for place in (folder / BEST, folder) if (place / PREPROCESSING_FILE).exists()), None)
     known = None if place is None else Preprocessing.load(place)
     data = Data(
-        name="folder",
+        name=kind_of(images.expanduser()),
         root=str(images.expanduser().resolve()),
         resize=height,
         crop=height // 8,
@@ -72,9 +79,12 @@ def finetuned_recipe(folder: Path, model: Backbone, images: Path, attention: str
         mean=None if known is None else known.mean,
         std=None if known is None else known.std,
     )
-    precision = "float32" if own is None or not computes_in(own.train.precision, torch.device("cpu")) else own.train.precision
+    precision = (
+        "float32" if own is None or not computes_in(own.train.precision, torch.device("cpu")) else own.train.precision
+    )
     train = Train(
-        epochs=LEAST_EPOCHS, batch_size=BATCH, lr=RATE, weight_decay=DECAY, schedule="onecycle", clip=1.0, label_smoothing=0.1,
+        epochs=LEAST_EPOCHS, batch_size=BATCH, lr=RATE, weight_decay=DECAY, schedule="onecycle", clip=1.0,
+        label_smoothing=0.1,
         precision=precision, weights=str(folder.resolve()), monitor="val_loss",
     )  # fmt: skip
     return Recipe(data=data, model=replace(config, num_classes=None), train=train)
@@ -83,7 +93,8 @@ def finetuned_recipe(folder: Path, model: Backbone, images: Path, attention: str
 def finetuned_name(folder: Path, images: Path, attention: str | None) -> str:
     """CIFAR10-on-PHOTOS, and the attention where it is another."""
     named = read_run(folder).name if (folder / RECIPE).exists() else None
-    plain = f"{named or name_in(folder.resolve().name)}-on-{images.resolve().name}"
+    data = images.resolve()
+    plain = f"{named or name_in(folder.resolve().name)}-on-{data.stem if data.is_file() else data.name}"
     return plain if attention is None else f"{plain}-to-{_flat(attention)}"
 
 
