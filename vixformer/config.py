@@ -1,26 +1,32 @@
-"""What to run: a recipe is data, model and training, in frozen dataclasses that read, write, check and override themselves."""
+"""What to run: a recipe is data, model and training, in frozen dataclasses that read, write, check and override
+themselves."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from vixformer.backbones.backbone import Backbone, BackboneConfig, build
 from vixformer.backbones.vit import ViT
 from vixformer.data.dataset import TEST_SPLIT, DataSet, Images, open_data
 from vixformer.jsonfile import Values, read_json
 from vixformer.models import model_config
-from vixformer.registry import checked, later, stated, unknown
+from vixformer.options import Means
+from vixformer.plugins import missing, used_in
+from vixformer.registry import Named, checked, later, stated, unknown
 from vixformer.room import MOST_PIXELS
 
 FINE_TUNING = 0.3
 """The rate that fine-tunes a trained model, as a part of the rate that it was trained at."""
 WEIGHTS_SHARE = 0.25
-"""Share of the memory. Training needs as much again for gradients, and twice as much for the moments of the optimizer."""
+"""Share of the memory. Training needs as much again for gradients, and twice as much for the moments of the
+optimizer."""
+FOLDER = "folder"
+"""The data set that is a folder of images."""
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """The range that NumPy accepts."""
@@ -61,6 +67,29 @@ class Data:
     """Interpolation between pixels, for rotate."""
     cutout: NonNegativeInt = 0
     """Augmentation: a black square of this side at a random place in each image."""
+    crop_scale: tuple[Share, Share] | None = later(None)
+    """Augmentation: a random box of each image, resized to the image: least and most part of the area, such as 0.08
+    1."""
+    rand_augment: Annotated[int, Field(ge=0, le=10)] = later(0)
+    """Augmentation: RandAugment with this number of operations on each image; 2 is customary."""
+    magnitude: Annotated[float, Field(ge=0, le=30)] = later(9.0)
+    """Strength of rand_augment, up to 30."""
+    auto_augment: Literal["cifar"] | None = later(None)
+    """Augmentation: AutoAugment with the policy that was found for CIFAR-10."""
+    color_jitter: Annotated[float, Field(ge=0, le=1)] = later(0.0)
+    """Augmentation: brightness, contrast and saturation, each times a factor that differs from 1 by up to this."""
+    erase: Annotated[float, Field(ge=0, le=1)] = later(0.0)
+    """Augmentation: part of the images in which a random box is erased."""
+    mixup: NonNegativeFloat = later(0.0)
+    """Augmentation: mix pairs of images and their labels; parameter of the Beta distribution, such as 0.8."""
+    cutmix: NonNegativeFloat = later(0.0)
+    """Augmentation: paste a box of another image, and mix the labels; parameter of the Beta distribution, such as 1.
+    With mixup as well, each batch takes one of the two."""
+    repeats: PositiveInt = later(1)
+    """Repeated augmentation: each batch has every image this number of times, augmented differently; an epoch has as
+    many steps as before."""
+    balanced: bool = later(False)
+    """Draw the images of an epoch so that all classes are equally frequent."""
     mean: tuple[float, ...] | None = None
     """Mean of each channel, from 0 to 1. Left out: measured on the training images."""
     std: tuple[PositiveFloat, ...] | None = None
@@ -70,8 +99,21 @@ class Data:
         if self.folds is not None and self.fold >= self.folds:
             raise ValueError(f"fold counts from 0 and must be below folds = {self.folds}, not {self.fold}")
 
+        if self.crop_scale is not None and self.crop_scale[0] > self.crop_scale[1]:
+            least, most = self.crop_scale
+            raise ValueError(
+                f"crop_scale is the least and the most part, such as {most:g} {least:g}, not {least:g} {most:g}"
+            )
         if self.resize is not None and self.resize**2 > MOST_PIXELS:
-            raise ValueError(f"resize = {self.resize} gives more than the {MOST_PIXELS:,} pixels that an image may have: make it smaller")
+            raise ValueError(
+                f"resize = {self.resize} gives more than the {MOST_PIXELS:,} pixels that an image may have: make it"
+                " smaller"
+            )
+
+    @property
+    def shown(self) -> str:
+        """The name of the data set; of a folder of images, that of the folder."""
+        return Path(self.root).name if self.name == FOLDER and self.root is not None else self.name
 
     def source(self) -> DataSet:
         size = None if self.resize is None else (self.resize, self.resize)
@@ -82,6 +124,25 @@ GIVEN = "PATH"
 """In `train.weights` of a recipe that starts from a model of the user."""
 
 
+LOGGERS = ("csv", "tensorboard", "mlflow", "wandb")
+
+
+def _loggers() -> list[str]:
+    """Ours, and those of plugins, which are loaded before any recipe is read."""
+    return sorted(
+        {*LOGGERS, *(name for family in Named.families if family.family == "logger" for name in family.members)}
+    )
+
+
+def _logger(given: Any) -> Any:
+    if given not in _loggers():
+        raise ValueError(f"loggers must be {' or '.join(_loggers())}, not {given!r:.60}")
+    return given
+
+
+LoggerName = Annotated[str, BeforeValidator(_logger), Means("the name of a logger", "LOGGER", _loggers)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Train:
     epochs: NonNegativeInt = 10
@@ -90,14 +151,19 @@ class Train:
     """Number of images in a batch."""
     seed: Seed = 0
     """Random seed of the initial weights and of the order of the images."""
-    optimizer: Literal["adam", "adamw", "sgd"] = "adamw"
-    """Optimizer."""
+    optimizer: Literal["adam", "adamw", "sgd", "muon"] = "adamw"
+    """Optimizer. `muon` is Muon on the matrices of the blocks, and AdamW on all other weights."""
     lr: PositiveFloat = 1e-3
     """Learning rate."""
     weight_decay: NonNegativeFloat = 1e-4
     """Weight decay."""
     decays: Literal["matrices", "all"] = later("matrices")
     """Which weights decay: matrices outside the attention cores, as is customary, or all weights."""
+    layer_decay: Share = later(1.0)
+    """Factor on the learning rate from each block to the one below it, for fine-tuning: 0.75, for example."""
+    ema: PartShare = later(0.0)
+    """Decay of an exponential moving average of the weights, such as 0.9999. It is validated, tested and stored beside
+    the weights themselves."""
     momentum: PartShare = 0.9
     """SGD momentum."""
     schedule: Literal["constant", "step", "cosine", "restarts", "onecycle"] = "cosine"
@@ -133,26 +199,34 @@ class Train:
     monitor: Literal["val_loss", "val_top1"] = "val_top1"
     """Validation measure that chooses the best epoch."""
     redraw_every: PositiveInt | None = 1000
-    """Optimizer steps after which random features are drawn again. The last ones are used for at least this number of steps."""
+    """Optimizer steps after which random features are drawn again. The last ones are used for at least this number of
+    steps."""
     track_test: bool = False
     """Also record test accuracy every epoch, in separate columns that never choose anything."""
     weights: str | None = None
-    """Folder of a run or a model to start from, or a recipe that is trained first. Layers with other attention are converted (`vix
-    convert`). If the model differs in more, weights with the same name and shape are used, and the rest is initialized."""
+    """Folder of a run or a model to start from, or a recipe that is trained first. Layers with other attention are
+    converted (`vix convert`). If the model differs in more, weights with the same name and shape are used, and the rest
+    is initialized."""
     distill: NonNegativeInt = 0
     """Number of steps that distill the layers of `weights` into layers with other attention, before the first epoch."""
     on_nan: Literal["stop", "back"] = "stop"
     """If the loss is not finite: stop, or return to the last good checkpoint with half the learning rate."""
-    loggers: tuple[Literal["csv", "tensorboard", "mlflow", "wandb"], ...] = ()
+    loggers: tuple[LoggerName, ...] = ()
     """Loggers that get the history, in addition to the run folder."""
+    tta: Literal["flip", "shift"] | None = later(None)
+    """Also test with the mean prediction for several views of each image: the mirrored one (flip), or those and ones
+    that are shifted by a sixteenth of the side (shift). A number of its own in the summary."""
     measure: bool = True
     """Measure inference time and peak memory at the end, which takes a few seconds."""
     compile: bool = False
     """Compile with torch.compile."""
+    checkpoint: bool = later(False)
+    """Gradient checkpointing: keep only the tokens between blocks for backward, which computes each block again."""
     trial: bool = later(False)
     """Set by `vix compare --tune` in its learning-rate trials, which reports leave out."""
     shard: bool = False
-    """With torchrun: split weights, gradients and moments over the processes (FSDP), for models that do not fit into memory."""
+    """With torchrun: split weights, gradients and moments over the processes (FSDP), for models that do not fit into
+    memory."""
     device: str = "auto"
     """Device, such as cpu or cuda:0; auto takes the fastest one."""
 
@@ -163,10 +237,17 @@ class Train:
         if self.class_weights == ():  # the flag alone
             object.__setattr__(self, "class_weights", True)
         if self.loss == "focal" and self.label_smoothing:
-            raise ValueError(f"loss=focal does not support label_smoothing = {self.label_smoothing}: leave label_smoothing at 0")
+            raise ValueError(
+                f"loss=focal does not support label_smoothing = {self.label_smoothing}: leave label_smoothing at 0"
+            )
+
+        if self.shard and (self.ema or self.optimizer == "muon"):
+            what = "ema" if self.ema else "optimizer=muon"
+            raise ValueError(f"{what} needs all weights in one place: leave out {what}, or shard")
 
     def shortened(self, epochs: int) -> Train:
-        """At most this many epochs. The test set is read at the end only: every epoch would take a large part of the time."""
+        """At most this many epochs. The test set is read at the end only: every epoch would take a large part of the
+        time."""
         return replace(self if self.epochs <= epochs else self.lasting(epochs), track_test=False)
 
     def lasting(self, epochs: int) -> Train:
@@ -181,7 +262,8 @@ class Train:
         )
 
     def _period(self, share: float) -> float:
-        """Periods that grow end together with training (10 + 20 + 40 of 70 epochs), which whole epochs would not keep."""
+        """Periods that grow end together with training (10 + 20 + 40 of 70 epochs), which whole epochs would not
+        keep."""
         exact = self.restart_every * share
         if self.restart_growth == 1:
             return max(1, round(exact))
@@ -193,6 +275,10 @@ class Recipe:
     data: Data = field(default_factory=Data)
     model: BackboneConfig = field(default_factory=ViT.Config)
     train: Train = field(default_factory=Train)
+
+    def __post_init__(self) -> None:
+        if self.train.loss == "focal" and (self.data.mixup or self.data.cutmix):
+            raise ValueError("loss=focal needs one label per image: leave out data.mixup and data.cutmix, or the loss")
 
     def build(self, images: Images | None = None) -> Backbone:
         """Its model with fresh weights; image size, channels and classes are the data set's unless given."""
@@ -211,26 +297,42 @@ class Recipe:
         wanted = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size or size
         if wanted != tuple(size):
             resize = f": set data.resize={wanted[0]}" if wanted[0] == wanted[1] else ""
-            raise ValueError(f"the model is for images of {wanted[0]} x {wanted[1]} and {self.data.name} has {size[0]} x {size[1]}{resize}")
+            raise ValueError(
+                f"the model is for images of {wanted[0]} x {wanted[1]} and {self.data.name} has {size[0]} x"
+                f" {size[1]}{resize}"
+            )
         if config.in_chans != channels:
             raise ValueError(
-                f"the model is for images of {config.in_chans} channels and {self.data.name} has {channels}: choose other data"
+                f"the model is for images of {config.in_chans} channels and {self.data.name} has {channels}: choose"
+                " other data"
             )
         if config.num_classes is not None and config.num_classes < classes:
             raise ValueError(
-                f"the model has {config.num_classes} classes and {self.data.name} {classes}: choose other data, or other classes"
+                f"the model has {config.num_classes} classes and {self.data.name} {classes}: choose other data, or"
+                " other classes"
             )
 
+    def with_attention(self, attention: str) -> Recipe:
+        """This recipe with another attention, and nothing else changed."""
+        return replace(self, model=replace(self.model, attention=attention))
+
     def to_dict(self, *, whole: bool = False) -> Values:
-        """With `whole`, `later` fields at their defaults are included. Otherwise they are left out, so that no content hash changes."""
+        """With `whole`, `later` fields at their defaults are included. Otherwise they are left out, so that no content
+        hash changes."""
         model = self.model
         told = vars if whole else stated
-        return {"data": dict(told(self.data)), "model": {"name": model.owner.name, **told(self.model)}, "train": dict(told(self.train))}
+        return {
+            "data": dict(told(self.data)),
+            "model": {"name": model.owner.name, **told(self.model)},
+            "train": dict(told(self.train)),
+        }
 
     def to_json(self, name: str | None = None) -> str:
-        """As a file, of a run with its `name`, which is that of the recipe it came from."""
+        """As a file, of a run with its `name`, which is that of the recipe it came from, and with the plugins that it
+        needs."""
         named = {} if name is None else {"name": name}
-        return json.dumps({**named, **self.to_dict()}, indent=2) + "\n"
+        plugins = {"plugins": found} if (found := used_in(self.to_dict())) else {}
+        return json.dumps({**named, **plugins, **self.to_dict()}, indent=2) + "\n"
 
 
 def recipe_from_dict(values: object, where: str) -> Recipe:
@@ -256,10 +358,10 @@ def read_recipe(path: str | Path) -> Recipe:
 def read_named_recipe(path: str | Path) -> tuple[str | None, Recipe]:
     """The recipe of a run, and its name; None where the file does not say it."""
     values = read_json(path)
-    name = values.pop("name", None) if isinstance(values, dict) else None
+    name, plugins = (values.pop(key, None) if isinstance(values, dict) else None for key in ("name", "plugins"))
     if not isinstance(name, str | None):
         raise ValueError(f"{path} is no recipe: name should be a string, not {name!r:.60}")
     try:
         return name, recipe_from_dict(values, str(path))
     except ValueError as error:
-        raise ValueError(f"{'' if str(path) in str(error) else f'{path}: '}{error}") from None
+        raise ValueError(f"{'' if str(path) in str(error) else f'{path}: '}{error}{missing(plugins)}") from None

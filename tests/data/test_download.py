@@ -142,7 +142,9 @@ def packed(kind: str) -> bytes:
             data[second + 30 : second + 32] = len(extra).to_bytes(2, "little")
             data[name:name] = extra
             end = data.index(b"PK\5\6")
-            data[end + 12 : end + 16] = (int.from_bytes(data[end + 12 : end + 16], "little") + len(extra)).to_bytes(4, "little")
+            data[end + 12 : end + 16] = (int.from_bytes(data[end + 12 : end + 16], "little") + len(extra)).to_bytes(
+                4, "little"
+            )
         return bytes(data[: len(data) // 2] if kind == "zip, cut" else data)
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, content in (("a.bin", b"abc"), ("b.bin", os.urandom(30_000))):

@@ -32,7 +32,9 @@ def test_dropout_of_the_printouts() -> None:
 
 def test_layer_norms_of_the_printouts() -> None:
     for name, eps in (("transformer", 1e-5), ("linformer", 1e-5), ("keras-transformer", 1e-6)):
-        assert {module.eps for module in built(f"mnist/{name}").modules() if isinstance(module, nn.LayerNorm)} == {eps}, name
+        assert {module.eps for module in built(f"mnist/{name}").modules() if isinstance(module, nn.LayerNorm)} == {
+            eps
+        }, name
 
 
 @pytest.mark.parametrize("kernel", ["relu", "exp"])
@@ -51,7 +53,9 @@ def test_deterministic_variants_are_causal_too(kernel: str) -> None:
 @pytest.mark.parametrize("data", ["mnist", "cifar10"])
 def test_rows_from_a_checkpoint_have_a_control_with_equal_epochs_in_all(data: str) -> None:
     for name in ("linformer", "performer-softmax-16", "performer-relu-16"):
-        scratch, child, control = (load_recipe(f"linear-tests/{data}/{name}{end}") for end in ("", "-from-checkpoint", "-equal-epochs"))
+        scratch, child, control = (
+            load_recipe(f"linear-tests/{data}/{name}{end}") for end in ("", "-from-checkpoint", "-equal-epochs")
+        )
         parent = load_recipe(child.train.weights or "")
         assert control.train.epochs == child.train.epochs + parent.train.epochs
         assert control.model == scratch.model == child.model
@@ -60,7 +64,9 @@ def test_rows_from_a_checkpoint_have_a_control_with_equal_epochs_in_all(data: st
 
 def test_independent_features_differ_in_their_directions_alone() -> None:
     for data in ("mnist", "cifar10"):
-        alone, orthogonal = (load_recipe(f"linear-tests/{data}/performer-softmax-16{end}") for end in ("-independent", ""))
+        alone, orthogonal = (
+            load_recipe(f"linear-tests/{data}/performer-softmax-16{end}") for end in ("-independent", "")
+        )
         assert replace(alone, model=orthogonal.model) == orthogonal
     rows = [built(f"mnist/performer-softmax-16{end}").blocks[0].attn.core.projection for end in ("", "-independent")]
     off = [(m @ m.t() - torch.diag((m @ m.t()).diagonal())).abs().max().item() for m in rows]

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.attention.cases import slow_unless
+from tests.support.attentions import slow_unless
 from vixformer import list_recipes, load_recipe
 from vixformer.config import Recipe, read_recipe
 from vixformer.data.dataset import DataSet, Images
@@ -46,10 +46,13 @@ def test_every_row_of_every_table_has_a_recipe(document: str, counts: dict[str, 
 
 def test_beyond_the_tables() -> None:
     assert len(list_recipes("linear-tests/cifar100/*")) == 23
-    assert len(list_recipes("linear-tests/mnist/performer-*-*[0-9]")) == 8  # the ablation: two kernels, four numbers of features
+    # the ablation: two kernels, four numbers of features
+    assert len(list_recipes("linear-tests/mnist/performer-*-*[0-9]")) == 8
     assert len(list_recipes("linear-tests/mnist/*-from-checkpoint")) == 3
     assert len(list_recipes("hybrid/imagenet16/*")) == 9
-    assert {"hybrid/mnist/first-relu-8", "xformers/cifar10/vip-softmax", "cifar-kernels/vit-pretrained"} <= set(list_recipes())
+    assert {"hybrid/mnist/first-relu-8", "xformers/cifar10/vip-softmax", "cifar-kernels/vit-pretrained"} <= set(
+        list_recipes()
+    )
 
 
 def images_for(recipe: Recipe) -> Images:
@@ -109,7 +112,9 @@ def test_a_recipe_takes_a_step(name: str) -> None:
 def test_rivals_of_prism_have_its_parameters_budget_and_data(where: str) -> None:
     """Parameters within 2 %."""
     ours = load_recipe(f"lens/{where}/prism")
-    images = Images.all(torch.zeros(2, *DataSet.member(ours.data.name).shape, dtype=torch.uint8), torch.tensor([0, 1]), ("a", "b"))
+    images = Images.all(
+        torch.zeros(2, *DataSet.member(ours.data.name).shape, dtype=torch.uint8), torch.tensor([0, 1]), ("a", "b")
+    )
     sizes = {}
     for name in SETTINGS[where].names:
         recipe = load_recipe(f"lens/{where}/{name}")
@@ -126,7 +131,9 @@ def test_rows_from_a_checkpoint_start_from_the_same_network() -> None:
     assert len(found) == 15  # three a data set, and those of MNIST and CIFAR-10 as printed
     for name in found:
         recipe = load_recipe(name)
-        assert recipe.train.weights == name.rpartition("/")[0] + ("/transformer" if "linformer" in name else "/keras-transformer")
+        assert recipe.train.weights == name.rpartition("/")[0] + (
+            "/transformer" if "linformer" in name else "/keras-transformer"
+        )
         parent = load_recipe(str(recipe.train.weights))
         assert replace(recipe.model, attention="softmax") == parent.model  # pyright: ignore[reportCallIssue]
         assert recipe.data == parent.data

@@ -42,7 +42,13 @@ def built(name: str) -> Any:
 )
 def test_training_of_its_code(name: str, epochs: int, batch: int) -> None:
     train = recipe(name).train
-    assert (train.epochs, train.batch_size, train.optimizer, train.lr, train.schedule) == (epochs, batch, "adamw", 1e-3, "constant")
+    assert (train.epochs, train.batch_size, train.optimizer, train.lr, train.schedule) == (
+        epochs,
+        batch,
+        "adamw",
+        1e-3,
+        "constant",
+    )
     assert (train.redraw_every, train.precision) == (None, "float32")
     model = built(name)
     groups = make_optimizer(model, train).param_groups
@@ -99,7 +105,12 @@ def test_keys_of_the_rotary_linformer_are_turned_and_its_values_are_not() -> Non
 def test_what_its_text_says() -> None:
     vip = recipe("cifar10/hybrid-vip-adam")
     assert vip.model.attention == "performer(kernel=relu, features=110, local_heads=2, window=256)"
-    assert (vip.train.optimizer, vip.train.weight_decay, vip.train.batch_size, vip.train.precision) == ("adam", 0.01, 64, "float16")
+    assert (vip.train.optimizer, vip.train.weight_decay, vip.train.batch_size, vip.train.precision) == (
+        "adam",
+        0.01,
+        64,
+        "float16",
+    )
     cct = recipe("tiny-imagenet/cct-adam").model
     assert (cct.attention, cct.drop_path_rate) == ("softmax", 0.0)
     assert recipe("cifar10/vil-rope-adam").model.proj == "one-kv"

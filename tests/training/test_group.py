@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.training.test_loop import tiny
+from tests.support.recipes import tiny
 from vixformer.cli import main
 from vixformer.config import Recipe
 from vixformer.training.loop import train
@@ -33,7 +33,9 @@ def started(recipe: Recipe, out: Path, processes: int) -> subprocess.Popen[str]:
 
 
 def launched(processes: int, *args: str) -> subprocess.Popen[str]:
-    launch = [] if processes == 1 else ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
+    launch = (
+        [] if processes == 1 else ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
+    )
     command = [sys.executable, "-m", *launch, "vixformer", *args]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
@@ -70,7 +72,9 @@ def alike(one: Path, two: Path) -> None:
     for name, value in weights[0].items():
         if name.startswith("model."):
             assert torch.allclose(value, weights[1][name], atol=1e-5), name
-    histories = [[json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()] for folder in (one, two)]
+    histories = [
+        [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()] for folder in (one, two)
+    ]
     for a, b in zip(*histories, strict=True):
         for key in ("train_loss", "train_top1", "val_loss", "val_top1"):
             assert abs(a[key] - b[key]) < 1e-3, key
@@ -89,7 +93,11 @@ def test_a_model_in_parts_goes_on_in_parts(tmp_path: Path) -> None:
     (two / "summary.json").unlink()
     ended(launched(2, "train", "--resume", str(two)))
     weights = [load_file(folder / "last.safetensors") for folder in (one, two)]
-    assert all(torch.allclose(value, weights[1][name], atol=1e-5) for name, value in weights[0].items() if name.startswith("model."))
+    assert all(
+        torch.allclose(value, weights[1][name], atol=1e-5)
+        for name, value in weights[0].items()
+        if name.startswith("model.")
+    )
 
 
 def test_ranks_agree_bit_for_bit_and_with_one(tmp_path: Path) -> None:
@@ -108,7 +116,8 @@ def test_ranks_agree_bit_for_bit_and_with_one(tmp_path: Path) -> None:
         "result = train(read_recipe(sys.argv[1]), Path(sys.argv[2]) / 'two')\n"
         "torch.save(result.model.state_dict(), f\"{sys.argv[2]}/{os.environ['RANK']}.pt\")\n"
     )
-    short = replace(RECIPE, train=replace(RECIPE.train, epochs=1))  # so that the best epoch, which the first one restores, is the last
+    # so that the best epoch, which the first one restores, is the last
+    short = replace(RECIPE, train=replace(RECIPE.train, epochs=1))
     (tmp_path / "recipe.json").write_text(short.to_json())
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     args = [*launch, str(script), str(tmp_path / "recipe.json"), str(tmp_path)]
@@ -134,7 +143,9 @@ def test_a_dead_process_ends_the_run_and_another_number_goes_on(tmp_path: Path) 
     (folder,) = (path.parent for path in tmp_path.glob("*/last.safetensors"))
     done = len((folder / "history.jsonl").read_text().splitlines())
     assert 0 < done < 60
-    (folder / "recipe.json").write_text((folder / "recipe.json").read_text().replace('"epochs": 60', f'"epochs": {done + 1}'))
+    (folder / "recipe.json").write_text(
+        (folder / "recipe.json").read_text().replace('"epochs": 60', f'"epochs": {done + 1}')
+    )
     main(["train", "--resume", str(folder)])
     assert len((folder / "history.jsonl").read_text().splitlines()) == done + 1
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.test_loop import tiny
+from tests.support.recipes import tiny
 from vixformer.training.lock import LOCK, locked
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer
@@ -36,13 +36,17 @@ def test_the_second_is_told_who_the_first_is(tmp_path: Path) -> None:
 
     said: list[str] = []
     train(recipe, tmp_path / "run", observer=Second())
-    assert said[0].startswith(f"{tmp_path / 'run'} is in use: process {os.getpid()} on {platform.node()} has been training there since 20")
+    assert said[0].startswith(
+        f"{tmp_path / 'run'} is in use: process {os.getpid()} on {platform.node()} has been training there since 20"
+    )
     assert said[0].endswith("; wait until it ends, stop it, or choose another folder with --out")
     assert not (tmp_path / "run" / LOCK).exists()
 
 
 def test_a_killed_owner_keeps_nobody_out_and_leaves_nothing(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"held\n"
         with pytest.raises(ValueError, match=f"process {owner.pid} on "), locked(tmp_path):

@@ -31,13 +31,17 @@ def test_focal_loss() -> None:
     weighted = (weights[LABELS] * (1 - chance) ** 2 * -chance.log()).sum() / weights[LABELS].sum()
     assert torch.allclose(loss(loss="focal", class_weights=(1.0, 4.0, 1.0)), weighted)
     sure = torch.tensor([[200.0, 0.0, 0.0]], requires_grad=True)
-    loss_of(Train(loss="focal", focal_gamma=0.5), LABELS, CLASSES, torch.device("cpu"))(sure, torch.tensor([0])).backward()
+    loss_of(Train(loss="focal", focal_gamma=0.5), LABELS, CLASSES, torch.device("cpu"))(
+        sure, torch.tensor([0])
+    ).backward()
     assert sure.grad is not None
     assert sure.grad.isfinite().all()
 
 
 def test_weights_a_class() -> None:
-    assert torch.allclose(loss(class_weights=(1.0, 4.0, 1.0)), F.cross_entropy(SCORES, LABELS, weight=torch.tensor([1.0, 4.0, 1.0])))
+    assert torch.allclose(
+        loss(class_weights=(1.0, 4.0, 1.0)), F.cross_entropy(SCORES, LABELS, weight=torch.tensor([1.0, 4.0, 1.0]))
+    )
     seldom = 40 / (3 * torch.bincount(LABELS))
     assert torch.allclose(loss(class_weights=True), F.cross_entropy(SCORES, LABELS, weight=seldom))
 
@@ -57,5 +61,23 @@ def test_weights_a_class_on_the_command_line(words: list[str], expected: object)
 
 
 def test_focal_loss_takes_labels_as_they_are() -> None:
-    with pytest.raises(ValueError, match=r"loss=focal does not support label_smoothing = 0.1: leave label_smoothing at 0"):
+    with pytest.raises(
+        ValueError, match=r"loss=focal does not support label_smoothing = 0.1: leave label_smoothing at 0"
+    ):
         Train(loss="focal", label_smoothing=0.1)
+
+
+def test_several_labels() -> None:
+    labels = torch.nn.functional.one_hot(LABELS, 3).float()
+    labels[:, 0] = 1
+    cpu = torch.device("cpu")
+    expected = F.binary_cross_entropy_with_logits(SCORES, labels)
+    assert torch.allclose(loss_of(Train(), labels, CLASSES, cpu)(SCORES, labels), expected)
+    smooth = F.binary_cross_entropy_with_logits(SCORES, 0.8 * labels + 0.1)
+    assert torch.allclose(loss_of(Train(label_smoothing=0.2), labels, CLASSES, cpu)(SCORES, labels), smooth)
+    seldom = (40 - labels.sum(0)).clamp(min=1) / labels.sum(0)
+    weighted = F.binary_cross_entropy_with_logits(SCORES, labels, pos_weight=seldom)
+    assert torch.allclose(loss_of(Train(class_weights=True), labels, CLASSES, cpu)(SCORES, labels), weighted)
+    for options in ({"loss": "focal"}, {"class_weights": (1.0, 2.0, 3.0)}, {"tta": "flip"}):
+        with pytest.raises(ValueError, match="images have several labels: leave out"):
+            loss_of(Train(**options), labels, CLASSES, cpu)  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,5 @@
-"""Image files decoded once into one file that is mapped into memory, so that a set larger than memory streams from disk."""
+"""Image files decoded once into one file that is mapped into memory, so that a set larger than memory streams from
+disk."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from vixformer.data.ahead import ahead
 from vixformer.data.picture import open_picture
 from vixformer.notes import note
 from vixformer.progress import decoded as tell
@@ -52,18 +54,20 @@ def decoded(paths: Sequence[Path], size: tuple[int, int], channels: int = 3) -> 
         free = shutil.disk_usage(folder).free
         if free < needed:
             raise ValueError(
-                f"{len(paths):,} decoded images of {size[0]} x {size[1]} need {needed / 2**20:,.0f} MiB and {folder} has "
-                f"{free / 2**20:,.0f} MiB left: make them smaller with --data.resize, or set XDG_CACHE_HOME to a folder with more room"
+                f"{len(paths):,} decoded images of {size[0]} x {size[1]} need {needed / 2**20:,.0f} MiB and {folder}"
+                f" has {free / 2**20:,.0f} MiB left: make them smaller with --data.resize, or set XDG_CACHE_HOME to a"
+                " folder with more room"
             )
-        with whole(target) as part, part.open("wb") as store:  # written and not mapped: of a full disk a map tells with SIGBUS
+        # written and not mapped: of a full disk a map tells with SIGBUS
+        with whole(target) as part, part.open("wb") as store:
             for pixels in _each(paths, shape):
                 store.write(np.ascontiguousarray(pixels).data)
     return mapped(target, shape)
 
 
 def _each(paths: Sequence[Path], shape: tuple[int, ...]) -> Iterator[np.ndarray]:
-    for done, path in enumerate(paths, 1):
-        yield decode(path, (shape[2], shape[3]), shape[1])
+    for done, pixels in enumerate(ahead(lambda path: decode(path, (shape[2], shape[3]), shape[1]), paths), 1):
+        yield pixels
         tell(done, len(paths))
 
 
@@ -74,7 +78,10 @@ def _folder() -> Path | None:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows where home is
-        note(f"decoded images are kept in memory, because they cannot be stored: {error}; set XDG_CACHE_HOME to a folder where they can")
+        note(
+            f"decoded images are kept in memory, because they cannot be stored: {error}; set XDG_CACHE_HOME to a folder"
+            " where they can"
+        )
         return None
     return folder
 
@@ -90,6 +97,7 @@ def _in_memory(paths: Sequence[Path], shape: tuple[int, ...], digest: str) -> Te
 
 def mapped(path: Path, shape: tuple[int, ...]) -> Tensor:
     """uint8 of this shape, read from the file as it is needed."""
-    with warnings.catch_warnings():  # torch warns of memory that cannot be written, but a writable map must fit into memory
+    # torch warns of memory that cannot be written, but a writable map must fit into memory
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return torch.from_numpy(np.memmap(path, np.uint8, "r", shape=shape))

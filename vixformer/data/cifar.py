@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,8 +19,25 @@ class CIFAR10(DataSet, name="cifar10"):
     shape = (3, 32, 32)
     counts = {"train": 50_000, "test": 10_000}
     digests = {"train": "973ef2abb5897efc795681a4d79a6f5f", "test": "2c33b053d1cd726af8d86e174a96dd89"}
-    downloads = (Download("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530", unpack=True),)
-    classes: ClassVar[tuple[str, ...]] = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+    downloads = (
+        Download(
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+            "md5:c32a1d4ab5d03f1284b67883e8d87530",
+            unpack=True,
+        ),
+    )
+    classes: ClassVar[tuple[str, ...]] = (
+        "airplane",
+        "automobile",
+        "bird",
+        "cat",
+        "deer",
+        "dog",
+        "frog",
+        "horse",
+        "ship",
+        "truck",
+    )
     binary: ClassVar[str] = "cifar-10-batches-bin"
     python: ClassVar[str] = "cifar-10-batches-py"
     label_bytes: ClassVar[int] = 1
@@ -56,25 +73,46 @@ class CIFAR10(DataSet, name="cifar10"):
     def _binary(self, path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
         record = self.label_bytes + PIXELS
         if not data or len(data) % record:
-            raise ValueError(f"{path} is damaged: {len(data)} bytes are no whole number of images of {record} bytes; get it again")
+            raise ValueError(
+                f"{path} is damaged: {len(data)} bytes are no whole number of images of {record} bytes; get it again"
+            )
         table = np.frombuffer(data, np.uint8).reshape(-1, record)
         return table[:, self.label_bytes :], table[:, self.label_bytes - 1]
 
     def _python(self, path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
         try:
-            content: Any = load_harmless(data)
+            content = load_harmless(data)
         except ValueError as error:
             raise ValueError(f"{path} is damaged or not a CIFAR file, and was not run: {error}") from None
-        pixels, labels = (content.get(b"data"), content.get(self.label_key)) if isinstance(content, dict) else (None, None)
-        numbers = labels if isinstance(labels, list) and all(type(label) is int and abs(label) < 1000 for label in labels) else None
-        if isinstance(pixels, np.ndarray) and numbers is not None and pixels.dtype == np.uint8 and pixels.shape == (len(numbers), PIXELS):
+        pixels, labels = (
+            (content.get(b"data"), content.get(self.label_key)) if isinstance(content, dict) else (None, None)
+        )
+        numbers = (
+            labels
+            if isinstance(labels, list) and all(type(label) is int and abs(label) < 1000 for label in labels)
+            else None
+        )
+        if (
+            isinstance(pixels, np.ndarray)
+            and numbers is not None
+            and pixels.dtype == np.uint8
+            and pixels.shape == (len(numbers), PIXELS)
+        ):
             return pixels, np.array(numbers, np.int64)
-        raise ValueError(f"{path} is damaged: it should hold uint8 data of {PIXELS} columns and as many labels; get it again")
+        raise ValueError(
+            f"{path} is damaged: it should hold uint8 data of {PIXELS} columns and as many labels; get it again"
+        )
 
 
 class CIFAR100(CIFAR10, name="cifar100"):
     about = "small photographs, 100 classes"
-    downloads = (Download("https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz", "md5:03b5dce01913d631647c71ecec9e9cb8", unpack=True),)
+    downloads = (
+        Download(
+            "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+            "md5:03b5dce01913d631647c71ecec9e9cb8",
+            unpack=True,
+        ),
+    )
     digests = {}
     binary = "cifar-100-binary"
     python = "cifar-100-python"

@@ -1,4 +1,5 @@
-"""What a data set is here: uint8 images in one tensor, labels beside them, read from the files the original site gives out."""
+"""What a data set is here: uint8 images in one tensor, labels beside them, read from the files the original site gives
+out."""
 # N images  C channels  M stored images
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ class Images:
     """Image i is `pixels[rows[i]]`: a part of a set, or a set that repeats, shares the pixels and copies nothing."""
 
     pixels: Tensor
-    """uint8 (M, C, height, width); float32 where the images are noise. May be mapped from a file larger than memory."""
+    """uint8 (M, C, height, width); float32 where the images are noise. May be mapped from a file larger than memory, or
+    read image by image (`shards.Streamed`)."""
     labels: Tensor
-    """int64 (N,)."""
+    """int64 (N,); float32 (N, classes) of 0 and 1 where an image may have several labels."""
     classes: tuple[str, ...]
     rows: Tensor
     """int64 (N,)."""
@@ -46,6 +48,14 @@ class Images:
         """Channels, height, width."""
         _, channels, height, width = self.pixels.shape
         return channels, height, width
+
+
+def is_right(guess: Tensor, labels: Tensor) -> Tensor:
+    """Whether each guess (N,) is the label, one of several labels, or that with the largest share of soft ones."""
+    if labels.dim() == 1:
+        return guess == labels
+    share = labels.gather(1, guess.unsqueeze(1)).squeeze(1)
+    return (share > 0) & (share >= labels.amax(1))
 
 
 TEST_SPLIT = 0.2
@@ -115,8 +125,9 @@ class DataSet(Named, family="data set"):
         test_split: float = TEST_SPLIT,
         gray: bool = False,
     ) -> None:
-        """`size` is what images of different sizes are brought to; `repository` is what a name says after its colon. Of a folder of
-        images, `test_split` is the share of each class that tests, where no images were put apart for that; `gray` is how they are read."""
+        """`size` is what images of different sizes are brought to; `repository` is what a name says after its colon. Of
+        a folder of images, `test_split` is the share of each class that tests, where no images were put apart for that;
+        `gray` is how they are read."""
         self.root, self.size, self.repository, self.test_split, self.gray = root, size, repository, test_split, gray
 
     def here(self) -> bool:
@@ -130,11 +141,18 @@ class DataSet(Named, family="data set"):
         return Whole(self.read("train"), self.read("test"))
 
     def missing(self, path: Path) -> ValueError:
-        return ValueError(f'{path} is not there: get it with "vix data get {self.name}", or set VIX_DATA to the folder that has it')
+        return ValueError(
+            f'{path} is not there: get it with "vix data get {self.name}", or set VIX_DATA to the folder that has it'
+        )
 
 
 def open_data(
-    name: str, root: str | Path | None = None, size: tuple[int, int] | None = None, *, test_split: float = TEST_SPLIT, gray: bool = False
+    name: str,
+    root: str | Path | None = None,
+    size: tuple[int, int] | None = None,
+    *,
+    test_split: float = TEST_SPLIT,
+    gray: bool = False,
 ) -> DataSet:
     """The data set of this name; nothing is read yet."""
     word, _, repository = name.partition(":")
@@ -151,7 +169,8 @@ def content_digest(images: Images) -> str:
 
 def data_root(root: str | Path | None = None) -> Path:
     """`root`, else $VIX_DATA, else ~/.cache/vix/data."""
-    return Path(os.path.expanduser(root or os.environ.get("VIX_DATA") or "~/.cache/vix/data"))  # which stays ~ where there is no home
+    # which stays ~ where there is no home
+    return Path(os.path.expanduser(root or os.environ.get("VIX_DATA") or "~/.cache/vix/data"))
 
 
 def read_bytes(path: Path, dataset: DataSet) -> bytes:

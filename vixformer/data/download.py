@@ -1,4 +1,5 @@
-"""Bringing a data set here from its original address: resumed where it was cut, checked, and there whole or not at all."""
+"""Bringing a data set here from its original address: resumed where it was cut, checked, and there whole or not at
+all."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ TRIES = 5
 
 
 def get(dataset: DataSet, progress: Progress | None = None) -> list[Path]:
-    """Every file of the distribution; those that are here and right are not fetched again, and nothing is where the set can be read."""
+    """Every file of the distribution; those that are here and right are not fetched again, and nothing is where the set
+    can be read."""
     if not dataset.downloads:
         raise ValueError(f"{dataset.name} has no files to get: it is {dataset.about}")
     if dataset.here():
@@ -46,7 +48,10 @@ def fetch(item: Download, root: Path, progress: Progress | None = None, tries: i
         found = digest(part, item.digest)
         if found != item.digest:
             part.unlink()
-            raise ValueError(f"{item.url} is not the file it should be: its digest is {found} and not {item.digest}; nothing was kept")
+            raise ValueError(
+                f"{item.url} is not the file it should be: its digest is {found} and not {item.digest}; nothing was"
+                " kept"
+            )
         os.replace(part, target)
     if item.unpack:
         _unpack(target, folder)
@@ -117,7 +122,9 @@ def _unpack(archive: Path, folder: Path) -> None:
             raise
         except Exception as error:  # cut short or damaged, it may fail in any way
             system = error.strerror if isinstance(error, OSError) else None
-            raise ValueError(f"cannot unpack {archive}: {system or f'it is damaged or cut short ({error}); get it again'}") from None
+            raise ValueError(
+                f"cannot unpack {archive}: {system or f'it is damaged or cut short ({error}); get it again'}"
+            ) from None
         for entry in temporary.iterdir():
             if not (folder / entry.name).exists():
                 entry.rename(folder / entry.name)

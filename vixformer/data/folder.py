@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -19,12 +19,17 @@ ENDINGS = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".
 
 
 class TinyImageNet(DataSet, name="tiny-imagenet"):
-    """Its test images have no labels, so its validation part is our test part. Classes are those of wnids.txt, in its order."""
+    """Its test images have no labels, so its validation part is our test part. Classes are those of wnids.txt, in its
+    order."""
 
     about = "photographs, 200 classes"
     shape = (3, 64, 64)
     counts = {"train": 100_000, "test": 10_000}
-    downloads = (Download("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "md5:90528d7ca1a48142e341f4ef8d21d0de", unpack=True),)
+    downloads = (
+        Download(
+            "http://cs231n.stanford.edu/tiny-imagenet-200.zip", "md5:90528d7ca1a48142e341f4ef8d21d0de", unpack=True
+        ),
+    )
 
     @property
     def home(self) -> Path:
@@ -50,7 +55,9 @@ class TinyImageNet(DataSet, name="tiny-imagenet"):
         for wnid in wnids:
             found = sorted((self.home / "train" / wnid / "images").glob("*.JPEG"))
             if not found:
-                raise ValueError(f"{self.home / 'train' / wnid} has no images, and wnids.txt lists it: get tiny-imagenet again")
+                raise ValueError(
+                    f"{self.home / 'train' / wnid} has no images, and wnids.txt lists it: get tiny-imagenet again"
+                )
             files += [(path, wnid) for path in found]
         return files
 
@@ -60,7 +67,9 @@ class TinyImageNet(DataSet, name="tiny-imagenet"):
         for line in self._lines(annotations):
             name, wnid, *_ = [*line.split("\t"), ""]
             if wnid not in number or "/" in name or not name:
-                raise ValueError(f'{annotations} is damaged: "{line[:60]}" does not name an image and a class of wnids.txt')
+                raise ValueError(
+                    f'{annotations} is damaged: "{line[:60]}" does not name an image and a class of wnids.txt'
+                )
             files.append((self.home / "val" / "images" / name, wnid))
         return files
 
@@ -82,8 +91,8 @@ class TinyImageNet(DataSet, name="tiny-imagenet"):
 
 
 class Folder(DataSet, name="folder"):
-    """`--data FOLDER` has one folder of images per class, or such folders in `train` and in `test` (or `val`). Without `test`, some images
-    of each class are split off. All images are brought to one size."""
+    """`--data FOLDER` has one folder of images per class, or such folders in `train` and in `test` (or `val`). Without
+    `test`, some images of each class are split off. All images are brought to one size."""
 
     about = "your own images: FOLDER/CLASS/*.jpg, or FOLDER/train/CLASS/*.jpg and FOLDER/test/CLASS/*.jpg"
     shape = (3, 0, 0)
@@ -108,7 +117,9 @@ class Folder(DataSet, name="folder"):
         if self.tested is not None:
             return Whole(train, test)
         share = f"{len(test):,} of {len(train) + len(test):,} images ({self.test_split:.0%} of each class)"
-        return Whole(train, test, f"{self.root} has no test folder: {share} are set apart for testing, always the same ones")
+        return Whole(
+            train, test, f"{self.root} has no test folder: {share} are set apart for testing, always the same ones"
+        )
 
     def read(self, part: Part) -> Images:
         files, classes = self.files(part), self.classes()
@@ -126,21 +137,31 @@ class Folder(DataSet, name="folder"):
         if part == "test":
             others = _class_folders(self.tested)
             if not set(others) <= set(classes):
-                raise ValueError(f"{self.tested} has the class {sorted(set(others) - set(classes))[0]}, which {self.home} has not")
+                raise ValueError(
+                    f"{self.tested} has the class {sorted(set(others) - set(classes))[0]}, which {self.home} has not"
+                )
         folder = self.home if part == "train" else self.tested
         return [(path, i) for i, name in enumerate(classes) for path in _images(folder / name, needed=part == "train")]
+
+    def unused(self) -> list[str]:
+        """Folders of images that lie beside `train`."""
+        others = _class_folders(self.root) if self.home != self.root and self.root.is_dir() else []
+        parts = ("train", "test", "val")
+        return [name for name in others if name not in parts and list_images((self.root / name).glob("*"))]
 
     def classes(self) -> list[str]:
         if not self.root.is_dir():
             raise ValueError(f"there is no folder {self.root}: give --data FOLDER, {LAID_OUT}")
-        return _class_folders(self.home)
+        found = _class_folders(self.home)
+        if len(found) < 2:
+            raise ValueError(
+                f"{self.home} has one class folder, {found[0]}, and a classifier needs at least two classes: add a"
+                " folder of images for each"
+            )
+        return found
 
     def _split(self, folder: Path) -> dict[Part, list[Path]]:
-        """By a digest of each file's name, so that the split is the same on every machine, and images that are added later move few."""
-        found = _images(folder, needed=True)
-        count = min(round(self.test_split * len(found)) or 1, len(found) - 1)  # one at least trains
-        ranked = sorted(found, key=lambda path: hashlib.sha256(f"{folder.name}/{path.name}".encode()).digest())
-        return {"train": sorted(ranked[count:]), "test": sorted(ranked[:count])}
+        return set_apart(_images(folder, needed=True), folder.name, self.test_split)
 
     def _size_of_the_first(self) -> tuple[int, int]:
         """Size of the first training image, which test images get too."""
@@ -153,6 +174,14 @@ class Folder(DataSet, name="folder"):
         return height, width
 
 
+def set_apart(files: Sequence[Path], name: str, share: float) -> dict[Part, list[Path]]:
+    """A share of the files of the class `name` tests. A digest of each file's name decides, so that the split is the
+    same on every machine, and images that are added later move few."""
+    count = min(round(share * len(files)) or 1, len(files) - 1)  # one at least trains
+    ranked = sorted(files, key=lambda path: hashlib.sha256(f"{name}/{path.name}".encode()).digest())
+    return {"train": sorted(ranked[count:]), "test": sorted(ranked[:count])}
+
+
 def _class_folders(folder: Path) -> list[str]:
     classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     if not classes:
@@ -163,7 +192,9 @@ def _class_folders(folder: Path) -> list[str]:
 def _images(folder: Path, needed: bool) -> list[Path]:
     found = list_images(folder.glob("*")) if folder.is_dir() else []
     if needed and not found:
-        raise ValueError(f"{folder} is a class folder without images ({', '.join(sorted(ENDINGS))}): put some in it or remove it")
+        raise ValueError(
+            f"{folder} is a class folder without images ({', '.join(sorted(ENDINGS))}): put some in it or remove it"
+        )
     return found
 
 

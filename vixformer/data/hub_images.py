@@ -48,8 +48,13 @@ def from_table(table: Any, size: tuple[int, int] | None) -> Images:
     pictures = [plain(row, 3) for row in table[image]]
     height, width = size or (pictures[0].height, pictures[0].width)
     pixels = np.stack(
-        [np.asarray(p if p.size == (width, height) else p.resize((width, height), Image.Resampling.BILINEAR)) for p in pictures]
+        [
+            np.asarray(p if p.size == (width, height) else p.resize((width, height), Image.Resampling.BILINEAR))
+            for p in pictures
+        ]
     )
     return Images.all(
-        torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous(), torch.tensor(table[label]), tuple(table.features[label].names)
+        torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous(),
+        torch.tensor(table[label]),
+        tuple(table.features[label].names),
     )

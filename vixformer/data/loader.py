@@ -4,28 +4,79 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from vixformer.data.augment import crop_and_flip, cut_out, normalise, resize, rotate
+from vixformer.data.augment import crop_and_flip, cut_out, normalize, resize, rotate
+from vixformer.data.colors import jitter
 from vixformer.data.dataset import Images
+from vixformer.data.mixing import mix
+from vixformer.data.policies import auto_augment, rand_augment
+from vixformer.data.shards import Streamed
+from vixformer.data.warp import random_erase, random_resized_crop
 
 
 @dataclass(frozen=True)
 class Augmentation:
+    """The fields of `Data` of these names say what they are."""
+
     crop: int = 0
     flip: bool = False
     rotate: float = 0.0
     cutout: int = 0
     interpolation: str = "bilinear"
+    crop_scale: tuple[float, float] | None = None
+    rand_augment: int = 0
+    magnitude: float = 9.0
+    auto_augment: str | None = None
+    color_jitter: float = 0.0
+    erase: float = 0.0
+    mixup: float = 0.0
+    cutmix: float = 0.0
+    repeats: int = 1
+    balanced: bool = False
+
+    def pixels(self, pixels: Tensor, generator: torch.Generator) -> Tensor:
+        """Of stored pixels."""
+        if self.crop_scale is not None:
+            pixels = random_resized_crop(pixels, self.crop_scale, generator)
+        pixels = crop_and_flip(pixels, self.crop, self.flip, generator)
+        if self.auto_augment is not None:
+            pixels = auto_augment(pixels, generator, self.interpolation)
+        if self.rand_augment:
+            pixels = rand_augment(pixels, self.rand_augment, self.magnitude, generator, self.interpolation)
+        if self.color_jitter:
+            pixels = jitter(pixels, self.color_jitter, generator)
+        pixels = rotate(pixels, self.rotate, generator, self.interpolation)
+        return cut_out(pixels, self.cutout, generator)
+
+    def batch(self, images: Tensor, labels: Tensor, classes: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Of normalized images; labels become soft where images are mixed."""
+        if self.erase:
+            images = random_erase(images, self.erase, generator)
+        if self.mixup or self.cutmix:
+            return mix(images, labels, classes, self.mixup, self.cutmix, generator)
+        return images, labels
+
+    def order(self, labels: Tensor, generator: torch.Generator) -> Tensor:
+        """Which images an epoch takes, in this order."""
+        count, repeats = len(labels), self.repeats
+        if self.balanced:
+            weights = 1 / torch.bincount(labels).clamp(min=1)[labels].double()
+            drawn = torch.multinomial(weights, -(-count // repeats), replacement=True, generator=generator)
+        else:
+            drawn = torch.randperm(count, generator=generator)[: -(-count // repeats)]
+        return drawn.repeat_interleave(repeats)[:count]
 
 
 @dataclass(frozen=True)
 class Loader:
-    """Iterate over `epoch(generator)` to train, over `plain()` to evaluate. Everything random comes from the generator."""
+    """Iterate over `epoch(generator)` to train, over `plain()` to evaluate. Everything random comes from the
+    generator."""
 
     images: Images
     batch_size: int
@@ -39,19 +90,16 @@ class Loader:
         return -(-len(self.images) // self.batch_size)
 
     def order(self, generator: torch.Generator) -> Tensor:
-        return torch.randperm(len(self.images), generator=generator)
+        return self.augmentation.order(self.images.labels, generator)
 
     def batches(self, order: Tensor, generator: torch.Generator, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
         """Augmented batches of the images in `order`, from batch `start` on."""
-        a = self.augmentation
-        for index in order.split(self.batch_size)[start:]:
-            pixels, labels = self._take(index)
-            pixels = rotate(crop_and_flip(pixels, a.crop, a.flip, generator), a.rotate, generator, a.interpolation)
-            yield self._ready(cut_out(pixels, a.cutout, generator)), labels
+        a, classes = self.augmentation, len(self.images.classes)
+        for pixels, labels in self._taken(order.split(self.batch_size)[start:]):
+            yield a.batch(self._ready(a.pixels(pixels, generator)), labels, classes, generator)
 
     def plain(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for index in torch.arange(len(self.images)).split(self.batch_size):
-            pixels, labels = self._take(index)
+        for pixels, labels in self._taken(torch.arange(len(self.images)).split(self.batch_size)):
             yield self._ready(pixels), labels
 
     def spread(self, most: int) -> Loader:
@@ -62,15 +110,30 @@ class Loader:
     def _ready(self, pixels: Tensor) -> Tensor:
         """What is stored as floats, noise, is normal already."""
         noise = self.images.pixels.is_floating_point()
-        return resize(pixels if noise else normalise(pixels, self.mean, self.std), self.size)
+        return resize(pixels if noise else normalize(pixels, self.mean, self.std), self.size)
+
+    def _taken(self, batches: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Images that have to be decoded are, one batch ahead."""
+        if not isinstance(self.images.pixels, Streamed):
+            yield from map(self._take, batches)
+            return
+        with ThreadPoolExecutor(1) as ahead:
+            waiting = [ahead.submit(self._take, index) for index in batches[:1]]
+            for index in batches[1:]:
+                waiting.append(ahead.submit(self._take, index))
+                yield waiting.pop(0).result()
+            yield from (one.result() for one in waiting)
 
     def _take(self, index: Tensor) -> tuple[Tensor, Tensor]:
         pixels = self.images.pixels[self.images.rows[index]]
         return pixels.to(self.device, non_blocking=True), self.images.labels[index].to(self.device, non_blocking=True)
 
 
-def channel_statistics(images: Images, most: int = 20_000, values: int = 2**26) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel in 0..1, from images spread over the set: limited in number, and in values in all."""
+def channel_statistics(
+    images: Images, most: int = 20_000, values: int = 2**26
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel in 0..1, from images spread over the set: limited in number, and in
+    values in all."""
     channels = images.shape[0]
     if images.pixels.is_floating_point():
         return (0.0,) * channels, (1.0,) * channels

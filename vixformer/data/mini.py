@@ -31,8 +31,13 @@ class FashionMini(FashionMNIST, name="fashion-mini"):
 
 
 def pack(images: Images, per_class: int) -> bytes:
-    """The first images of every class, in the order of the set, as `read` wants them. `tools/make_fashion_mini.py` calls this."""
-    chosen = torch.cat([(images.labels == label).nonzero().flatten()[:per_class] for label in range(len(images.classes))]).sort().values
+    """The first images of every class, in the order of the set, as `read` wants them. `tools/make_fashion_mini.py`
+    calls this."""
+    chosen = (
+        torch.cat([(images.labels == label).nonzero().flatten()[:per_class] for label in range(len(images.classes))])
+        .sort()
+        .values
+    )
     part = images.take(chosen)
     content = torch.cat([part.labels.to(torch.uint8), part.pixels[part.rows].flatten()])
     return lzma.compress(content.numpy().tobytes(), preset=9 | lzma.PRESET_EXTREME)

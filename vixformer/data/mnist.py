@@ -41,7 +41,9 @@ class MNIST(DataSet, name="mnist"):
         return plain if plain.exists() or not packed.exists() else packed
 
     def here(self) -> bool:
-        return all(self._file(part, what).exists() for part in ("train", "test") for what in ("images-idx3", "labels-idx1"))
+        return all(
+            self._file(part, what).exists() for part in ("train", "test") for what in ("images-idx3", "labels-idx1")
+        )
 
     def read(self, part: Part) -> Images:
         images, labels = self._file(part, "images-idx3"), self._file(part, "labels-idx1")
@@ -49,7 +51,8 @@ class MNIST(DataSet, name="mnist"):
         numbers = read_idx(labels, read_bytes(labels, self), 1)
         if len(pixels) != len(numbers):
             raise ValueError(
-                f"{images} has {len(pixels)} images and {labels} {len(numbers)} labels: one of them is damaged, get both again"
+                f"{images} has {len(pixels)} images and {labels} {len(numbers)} labels: one of them is damaged, get"
+                " both again"
             )
         return Images.all(pixels.unsqueeze(1), check_labels(numbers, len(self.classes), labels), self.classes)
 
@@ -60,7 +63,9 @@ class FashionMNIST(MNIST, name="fashion-mnist"):
     folder = "FashionMNIST"
     classes = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
     downloads = tuple(
-        Download(f"http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/{name}.gz", f"md5:{md5}", "FashionMNIST/raw")
+        Download(
+            f"http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/{name}.gz", f"md5:{md5}", "FashionMNIST/raw"
+        )
         for name, md5 in {
             "train-images-idx3-ubyte": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
             "train-labels-idx1-ubyte": "25c81989df183df01b3e8a0aad5dffbe",
@@ -78,11 +83,17 @@ def read_idx(path: Path, data: bytes, dimensions: int) -> Tensor:
     if len(data) < header:
         raise ValueError(f"{path} is cut short: {len(data)} bytes are less than the header of an IDX file")
     if data[:4] != bytes((0, 0, 8, dimensions)):
-        raise ValueError(f"{path} is no IDX file of {dimensions} dimensions: it starts with {data[:4].hex()}, not 000008{dimensions:02x}")
+        raise ValueError(
+            f"{path} is no IDX file of {dimensions} dimensions: it starts with {data[:4].hex()}, not"
+            f" 000008{dimensions:02x}"
+        )
     shape = struct.unpack(f">{dimensions}I", data[4:header])
     size = math.prod(shape)
     if size != len(data) - header:
-        raise ValueError(f"{path} is damaged: its header announces {size} bytes of data and {len(data) - header} follow; get it again")
+        raise ValueError(
+            f"{path} is damaged: its header announces {size} bytes of data and {len(data) - header} follow; get it"
+            " again"
+        )
     return torch.from_numpy(np.frombuffer(data, np.uint8, offset=header).reshape(shape).copy())
 
 

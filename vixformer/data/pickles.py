@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import pickle
-from typing import Any
 
 import numpy as np
 
@@ -27,14 +26,16 @@ class _Harmless(pickle.Unpickler):
         ("numpy", "dtype"): np.dtype,
     }
 
-    def find_class(self, module_name: str, global_name: str, /) -> Any:
+    def find_class(self, module_name: str, global_name: str, /) -> object:
         try:
             return self.allowed[module_name, global_name]
         except KeyError:
-            raise pickle.UnpicklingError(f"it asks for {module_name}.{global_name}, which a data set has no use for") from None
+            raise pickle.UnpicklingError(
+                f"it asks for {module_name}.{global_name}, which a data set has no use for"
+            ) from None
 
 
-def load_harmless(data: bytes) -> Any:
+def load_harmless(data: bytes) -> object:
     """The object, or `ValueError`. Strings of Python 2 come back as bytes."""
     try:
         return _Harmless(io.BytesIO(data), encoding="bytes").load()

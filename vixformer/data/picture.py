@@ -17,10 +17,13 @@ DEEP = ("I", "F", "I;16", "I;16B", "I;16L")
 
 
 def open_picture(source: Path | bytes, channels: int = 3, name: str | None = None) -> Image.Image:
-    """Upright, without transparency (on white), the first of several frames, in mode L or RGB. What cannot be read is one sentence."""
+    """Upright, without transparency (on white), the first of several frames, in mode L or RGB. What cannot be read is
+    one sentence."""
     name = name or (str(source) if isinstance(source, Path) else "the picture")
     if isinstance(source, bytes) and len(source) > MOST_BYTES:
-        raise ValueError(f"{name} has {len(source) / 2**20:.0f} MiB, and at most {MOST_BYTES // 2**20} are read: send a smaller one")
+        raise ValueError(
+            f"{name} has {len(source) / 2**20:.0f} MiB, and at most {MOST_BYTES // 2**20} are read: send a smaller one"
+        )
     try:
         with Image.open(source if isinstance(source, Path) else io.BytesIO(source), formats=FORMATS) as image:
             if image.width * image.height > MOST_PIXELS:
@@ -29,11 +32,15 @@ def open_picture(source: Path | bytes, channels: int = 3, name: str | None = Non
     except FileNotFoundError:
         raise
     except _TooLargeError as error:
-        raise ValueError(f"{name} is {error} pixels large, and at most {MOST_PIXELS:,} pixels are read: make it smaller") from None
+        raise ValueError(
+            f"{name} is {error} pixels large, and at most {MOST_PIXELS:,} pixels are read: make it smaller"
+        ) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise ValueError(f"{name} is too large: at most {MOST_PIXELS:,} pixels are read") from None
     except Exception as error:  # a decoder that meets broken bytes raises anything
-        reason = "it is none of " + ", ".join(FORMATS) if isinstance(error, Image.UnidentifiedImageError) else f"{error}"
+        reason = (
+            "it is none of " + ", ".join(FORMATS) if isinstance(error, Image.UnidentifiedImageError) else f"{error}"
+        )
         raise ValueError(f"{name} is no image that can be read: {reason}") from None
 
 
@@ -67,7 +74,11 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     if values.dtype == np.uint16:
         return Image.fromarray((values >> 8).astype(np.uint8))
     values = values.astype(np.float32)
-    low, high = (0.0, 65535.0) if image.mode != "F" and values.min() >= 0 and values.max() <= 65535 else (values.min(), values.max())
+    low, high = (
+        (0.0, 65535.0)
+        if image.mode != "F" and values.min() >= 0 and values.max() <= 65535
+        else (values.min(), values.max())
+    )
     if image.mode == "I" and values.min() >= 0 and values.max() <= 255:
         high = 255.0
     return Image.fromarray(((values - low) / max(high - low, 1e-12) * 255).clip(0, 255).astype(np.uint8))

@@ -9,6 +9,11 @@ from torch import Tensor
 from vixformer.options import flag_of
 
 
+def _classes(labels: Tensor) -> Tensor:
+    """What a split is stratified by: nothing, where an image may have several labels."""
+    return labels if labels.dim() == 1 else torch.zeros(len(labels), dtype=torch.int64)
+
+
 def fraction(labels: Tensor, share: float, seed: int, what: str = "data.fraction") -> Tensor:
     """Indices of a stratified part of the set, in order."""
     return torch.arange(len(labels)) if share >= 1 else _apart(labels, share, seed, what)[1]
@@ -25,9 +30,12 @@ def fold(labels: Tensor, folds: int, number: int, seed: int) -> tuple[Tensor, Te
     """Indices to train on and to validate on, in fold `number` of `folds`."""
     from sklearn.model_selection import StratifiedKFold  # here, because it takes a second to load
 
+    labels = _classes(labels)
     least = int(torch.bincount(labels)[torch.bincount(labels) > 0].min())
     if least < folds:
-        raise ValueError(f"{folds} folds need at least {folds} images of every class, and one class has {least}: use fewer folds")
+        raise ValueError(
+            f"{folds} folds need at least {folds} images of every class, and one class has {least}: use fewer folds"
+        )
     parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(labels)), labels.numpy())
     train, val = list(parts)[number]
     return torch.from_numpy(np.sort(train)), torch.from_numpy(np.sort(val))
@@ -36,11 +44,14 @@ def fold(labels: Tensor, folds: int, number: int, seed: int) -> tuple[Tensor, Te
 def _apart(labels: Tensor, share: float, seed: int, what: str) -> tuple[Tensor, Tensor]:
     from sklearn.model_selection import StratifiedShuffleSplit
 
+    labels = _classes(labels)
     try:
         splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
         rest, part = next(splitter.split(np.zeros(len(labels)), labels.numpy()))
     except ValueError:
-        raise ValueError(f"{what} = {share} leaves too few of {len(labels)} images for {_advice(labels, what)}") from None
+        raise ValueError(
+            f"{what} = {share} leaves too few of {len(labels)} images for {_advice(labels, what)}"
+        ) from None
     return torch.from_numpy(np.sort(rest)), torch.from_numpy(np.sort(part))
 
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 
-from vixformer.config import Recipe, read_recipe
+from vixformer.config import Recipe
 from vixformer.recipes.catalog import RECIPES
+from vixformer.recipes.from_file import is_recipe_file, recipe_in
 from vixformer.registry import unknown
 
 for _module in pkgutil.iter_modules(__path__, __name__ + "."):
@@ -23,12 +24,12 @@ def list_recipes(pattern: str = "*") -> list[str]:
 
 
 def load_recipe(name: str) -> Recipe:
-    """A recipe by name, or from a JSON file."""
+    """A recipe by name, or from a JSON, TOML or Python file."""
     if name in RECIPES:
         make: Callable[[], Recipe] = RECIPES[name]
         return make()
-    if name.endswith(".json") or Path(name).is_file():
-        return read_recipe(name)
+    if is_recipe_file(name) or Path(name).is_file():
+        return recipe_in(name)
     raise ValueError(unknown_recipe(name))
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from fnmatch import fnmatch
 from functools import partial
-from typing import Any
 
 from vixformer.config import Recipe
 
+Value = str | float | bool | None
 RECIPES: dict[str, Callable[[], Recipe]] = {}
 
 
@@ -19,15 +19,15 @@ def add(name: str, make: Callable[[], Recipe]) -> None:
     RECIPES[name] = make
 
 
-def add_as_printed(pattern: str, **changes: Any) -> None:
-    """Beside the recipes of a document, those of its own protocol: `hybrid-as-printed/mnist/all-standard` trains on all training images,
-    and the last epoch is what counts. `changes` are fields of `train`."""
+def add_as_printed(pattern: str, **changes: Value) -> None:
+    """Beside the recipes of a document, those of its own protocol: `hybrid-as-printed/mnist/all-standard` trains on all
+    training images, and the last epoch is what counts. `changes` are fields of `train`."""
     for name in [name for name in RECIPES if fnmatch(name, pattern)]:
         document, _, rest = name.partition("/")
         add(f"{document}-as-printed/{rest}", partial(as_printed, RECIPES[name], **changes))
 
 
-def as_printed(make: Callable[[], Recipe], **changes: Any) -> Recipe:
+def as_printed(make: Callable[[], Recipe], **changes: Value) -> Recipe:
     recipe = make()
     weights = recipe.train.weights
     if weights in RECIPES:

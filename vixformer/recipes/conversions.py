@@ -1,9 +1,10 @@
 """convert/*: what conversion of a trained model gives, beside training the same from the beginning in as much time.
 
-One exact model (`exact`, the ViT of the hybrid recipes but for what only the code of that work does), four epochs; from it, each mechanism
-by conversion, 200 steps of teaching and one epoch of fine-tuning. `-from-scratch` trains the same mechanism for two epochs, one for the
-teaching and one more, which is what conversion takes where the parent is there; `-from-scratch-long` for six, with the parent's. `vix
-compare 'convert/mnist/*' --seeds 3` trains the parent of every seed first.
+One exact model (`exact`, the ViT of the hybrid recipes but for what only the code of that work does), four epochs; from
+it, each mechanism by conversion, 200 steps of teaching and one epoch of fine-tuning. `-from-scratch` trains the same
+mechanism for two epochs, one for the teaching and one more, which is what conversion takes where the parent is there;
+`-from-scratch-long` for six, with the parent's. `vix compare 'convert/mnist/*' --seeds 3` trains the parent of every
+seed first.
 
 What they gave here: docs/results/convert.md.
 """

@@ -1,18 +1,21 @@
-"""fast-attention/*: "Exploring Fast Attention Mechanisms: Performer vs Vision Transformers" (2024), experiments I to IX.
+"""fast-attention/*: "Exploring Fast Attention Mechanisms: Performer vs Vision Transformers" (2024), experiments I to
+IX.
 
-I to IV are CIFAR-10 with patches of 4; V to IX Tiny ImageNet with patches of 4 and 8 (tables 1, 3, 7, 9, 13, 15). Adam, weight decay
-3e-5, batch 256, cosine with warm restarts, random crops and flips.
+I to IV are CIFAR-10 with patches of 4; V to IX Tiny ImageNet with patches of 4 and 8 (tables 1, 3, 7, 9, 13, 15). Adam,
+weight decay 3e-5, batch 256, cosine with warm restarts, random crops and flips.
 
-It calls for 70 epochs "to match" T_0 = 10 and 84 to match T_0 = 12: 70 = 10 + 20 + 40 and 84 = 12 + 24 + 48, so every period is twice as
-long as the one before (T_mult = 2) and training ends where the rate is zero. Equal periods (7 x 10, 7 x 12) would fit too, but so would any
-other number of them. Experiments VIII and IX have 80 epochs, which no T_0 fits; with 12, as for the same images in V to VII, they end when
-the rate is almost down (2 %), with 10 they would end just after a restart.
+It calls for 70 epochs "to match" T_0 = 10 and 84 to match T_0 = 12: 70 = 10 + 20 + 40 and 84 = 12 + 24 + 48, so every
+period is twice as long as the one before (T_mult = 2) and training ends where the rate is zero. Equal periods (7 x 10,
+7 x 12) would fit too, but so would any other number of them. Experiments VIII and IX have 80 epochs, which no T_0 fits;
+with 12, as for the same images in V to VII, they end when the rate is almost down (2 %), with 10 they would end just
+after a restart.
 
-Names of its options are those of vit-pytorch, which starts positions at 1, adds 1e-5 in layer norms, drops attention weights too, and gets
-all weights into the optimizer; so here. `epoch_step`, 5 in every table, has no known meaning and no effect: it is recorded here alone. Its
-times are of "an A10" and of "a single A100"; the tables say A10. Its `performer-exp` has generalized_attention FALSE everywhere, so it is
-the softmax kernel. It reports the largest and the last test accuracy, so `track_test` records them; the table's accuracy here is that of
-the epoch chosen on validation. `fast-attention-as-printed/*` train on all training images and report the last epoch.
+Names of its options are those of vit-pytorch, which starts positions at 1, adds 1e-5 in layer norms, drops attention
+weights too, and gets all weights into the optimizer; so here. `epoch_step`, 5 in every table, has no known meaning and
+no effect: it is recorded here alone. Its times are of "an A10" and of "a single A100"; the tables say A10. Its
+`performer-exp` has generalized_attention FALSE everywhere, so it is the softmax kernel. It reports the largest and the
+last test accuracy, so `track_test` records them; the table's accuracy here is that of the epoch chosen on validation.
+`fast-attention-as-printed/*` train on all training images and report the last epoch.
 
 What they gave here: docs/results/fast-attention.md.
 """
@@ -26,11 +29,21 @@ from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train
 from vixformer.recipes.catalog import add, add_as_printed
 
-CIFAR = ViT.Config(patch_size=4, embed_dim=128, depth=6, num_heads=8, head_dim=32, mlp_dim=200, drop_rate=0.15, pos_drop_rate=0.15)
-WIDE = ViT.Config(patch_size=4, embed_dim=200, depth=6, num_heads=8, head_dim=64, mlp_dim=256, drop_rate=0.15, pos_drop_rate=0.15)
-TINY = ViT.Config(patch_size=4, embed_dim=256, depth=6, num_heads=8, head_dim=32, mlp_dim=256, drop_rate=0.18, pos_drop_rate=0.18)
-TINY_8 = ViT.Config(patch_size=8, embed_dim=256, depth=6, num_heads=8, head_dim=32, mlp_dim=256, drop_rate=0.18, pos_drop_rate=0.18)
-TINY_8_LESS = ViT.Config(patch_size=8, embed_dim=256, depth=6, num_heads=8, head_dim=32, mlp_dim=256, drop_rate=0.15, pos_drop_rate=0.15)
+CIFAR = ViT.Config(
+    patch_size=4, embed_dim=128, depth=6, num_heads=8, head_dim=32, mlp_dim=200, drop_rate=0.15, pos_drop_rate=0.15
+)
+WIDE = ViT.Config(
+    patch_size=4, embed_dim=200, depth=6, num_heads=8, head_dim=64, mlp_dim=256, drop_rate=0.15, pos_drop_rate=0.15
+)
+TINY = ViT.Config(
+    patch_size=4, embed_dim=256, depth=6, num_heads=8, head_dim=32, mlp_dim=256, drop_rate=0.18, pos_drop_rate=0.18
+)
+TINY_8 = ViT.Config(
+    patch_size=8, embed_dim=256, depth=6, num_heads=8, head_dim=32, mlp_dim=256, drop_rate=0.18, pos_drop_rate=0.18
+)
+TINY_8_LESS = ViT.Config(
+    patch_size=8, embed_dim=256, depth=6, num_heads=8, head_dim=32, mlp_dim=256, drop_rate=0.15, pos_drop_rate=0.15
+)
 
 EXPERIMENTS: dict[str, tuple[str, ViT.Config, int, int, int, float]] = {
     "exp1": ("cifar10", CIFAR, 16, 70, 10, 1.5e-3),

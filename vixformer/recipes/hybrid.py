@@ -1,14 +1,17 @@
-"""hybrid/*: "Hybrid Transformer Models with Performer and Regular Attention" (2025), tables 1 to 3: five layouts, two kernels, features.
+"""hybrid/*: "Hybrid Transformer Models with Performer and Regular Attention" (2025), tables 1 to 3: five layouts, two
+kernels, features.
 
-Settings that its text leaves out are those of its public configuration: width 64, depth 4, 4 heads, MLP ratio 2, batch 128, AdamW 1e-3,
-weight decay 1e-4, 50 epochs; for noise of the size of ImageNet's photographs, which is there to be timed, width 192, depth 8, 3 heads,
-MLP ratio 4, batch 64, 3e-4, weight decay 5e-2, patches of 8 (`hybrid/imagenet`) and 16 (`hybrid/imagenet16`), 128 features. Its tables
-have 16 to 256 features on MNIST and 16 to 512 on CIFAR-10, its grid 8 too. It reports the best test epoch, so `track_test` records it, in
-columns of their own. Its text says that test images are left as they are, its code turned them; here they are left.
+Settings that its text leaves out are those of its public configuration: width 64, depth 4, 4 heads, MLP ratio 2, batch
+128, AdamW 1e-3, weight decay 1e-4, 50 epochs; for noise of the size of ImageNet's photographs, which is there to be
+timed, width 192, depth 8, 3 heads, MLP ratio 4, batch 64, 3e-4, weight decay 5e-2, patches of 8 (`hybrid/imagenet`) and
+16 (`hybrid/imagenet16`), 128 features. Its tables have 16 to 256 features on MNIST and 16 to 512 on CIFAR-10, its grid
+8 too. It reports the best test epoch, so `track_test` records it, in columns of their own. Its text says that test
+images are left as they are, its code turned them; here they are left.
 
-From its public code, too: positions start at 0.02, layer norms add 1e-5, all weights decay, turned images take the nearest pixel, and
-features are drawn once. `hybrid-as-printed/*` train on all training images and report the last epoch. `hybrid-gated/*`, its outlook on
-learned feature dimensions, begin with the most features of its grid and pay for each: what is left is in the summary of the run.
+From its public code, too: positions start at 0.02, layer norms add 1e-5, all weights decay, turned images take the
+nearest pixel, and features are drawn once. `hybrid-as-printed/*` train on all training images and report the last
+epoch. `hybrid-gated/*`, its outlook on learned feature dimensions, begin with the most features of its grid and pay for
+each: what is left is in the summary of the run.
 
 What they gave here: docs/results/hybrid.md.
 """
@@ -17,7 +20,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from vixformer.backbones.vit import ViT
 from vixformer.config import Data, Recipe, Train
@@ -45,14 +47,21 @@ def small(data: str, attention: str) -> Recipe:
         data=DATA[data],
         model=ViT.Config(attention=attention, patch_size=4, embed_dim=64, depth=4, num_heads=4, mlp_ratio=2.0),
         train=Train(
-            epochs=50, batch_size=128, optimizer="adamw", lr=1e-3, weight_decay=1e-4, schedule="constant", seed=42, track_test=True
+            epochs=50,
+            batch_size=128,
+            optimizer="adamw",
+            lr=1e-3,
+            weight_decay=1e-4,
+            schedule="constant",
+            seed=42,
+            track_test=True,
         ),
     )
 
 
 def _as_its_code(recipe: Recipe) -> Recipe:
-    model: Any = recipe.model
-    model = replace(model, pos_std=0.02, norm_eps=1e-5)
+    assert isinstance(recipe.model, ViT.Config)
+    model = replace(recipe.model, pos_std=0.02, norm_eps=1e-5)
     return replace(recipe, model=model, train=replace(recipe.train, decays="all", redraw_every=None))
 
 
@@ -60,8 +69,12 @@ def imagenet(patch_size: int, attention: str) -> Recipe:
     """Command: `vix train hybrid/imagenet/all-relu-128 --train.epochs 1` (and the others)."""
     recipe = Recipe(
         data=Data(name="synthetic", mean=(0.0,), std=(1.0,)),
-        model=ViT.Config(attention=attention, patch_size=patch_size, embed_dim=192, depth=8, num_heads=3, mlp_ratio=4.0),
-        train=Train(epochs=1, batch_size=64, optimizer="adamw", lr=3e-4, weight_decay=5e-2, schedule="constant", seed=42),
+        model=ViT.Config(
+            attention=attention, patch_size=patch_size, embed_dim=192, depth=8, num_heads=3, mlp_ratio=4.0
+        ),
+        train=Train(
+            epochs=1, batch_size=64, optimizer="adamw", lr=3e-4, weight_decay=5e-2, schedule="constant", seed=42
+        ),
     )
     return _as_its_code(recipe)
 
@@ -79,7 +92,10 @@ for _data, _features in FEATURES.items():
     for _name, _attention in _layouts(_features).items():
         add(f"hybrid/{_data}/{_name}", partial(hybrid, _data, _attention))
     add_as_printed(f"hybrid/{_data}/*")
-    add(f"hybrid-gated/{_data}", partial(hybrid, _data, f"performer(kernel=relu, features={_features[-1]}, gate={GATE})"))
+    add(
+        f"hybrid-gated/{_data}",
+        partial(hybrid, _data, f"performer(kernel=relu, features={_features[-1]}, gate={GATE})"),
+    )
 for _folder, _patch in (("imagenet", 8), ("imagenet16", 16)):
     for _name, _attention in _layouts((128,)).items():
         add(f"hybrid/{_folder}/{_name}", partial(imagenet, _patch, _attention))

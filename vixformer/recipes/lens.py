@@ -1,9 +1,11 @@
-"""lens/*: linear attention of our own, `lens` and `prism`, beside Performers, learned kernels and exact attention; and the record.
+"""lens/*: linear attention of our own, `lens` and `prism`, beside Performers, learned kernels and exact attention; and
+the record.
 
-`lens/SETTING/NAME`: one ViT of width 64, depth 4 and 4 heads with rotary positions, one learning rate and one budget a setting. `RIVALS`
-are what others have; `PARTS` are `prism` and `lens` with one thing changed, and other features beside the same convolution; `STARTED` is
-trained from another model, whose epochs count; all have the parameters of `prism` within 2 %. `lens/record` is as accurate as linear
-attention alone and at most 2 million weights could be made on two cores.
+`lens/SETTING/NAME`: one ViT of width 64, depth 4 and 4 heads with rotary positions, one learning rate and one budget a
+setting. `RIVALS` are what others have; `PARTS` are `prism` and `lens` with one thing changed, and other features beside
+the same convolution; `STARTED` is trained from another model, whose epochs count; all have the parameters of `prism`
+within 2 %. `lens/record` is as accurate as linear attention alone and at most 2 million weights could be made on two
+cores.
 """
 
 from __future__ import annotations
@@ -55,13 +57,26 @@ PARTS = {
     "gate": "lens(learn=gate)",
     "look-conv": "lens(look=conv)",
     "look-graph": "lens(look=graph)",
-    "searched": "performer(kernel=relu, features=32, conv=3) + lens + performer(kernel=relu, features=16, conv=3) + lens",
+    "searched": (
+        "performer(kernel=relu, features=32, conv=3) + lens + performer(kernel=relu, features=16, conv=3) + lens"
+    ),
 }
 LEARNED = tuple(f"{name}-learned" for name in ("exact", "performer-relu", "performer-exp", "performer-softmax"))
 """Rivals with learned positions, in case rotary ones hold them back."""
 NARROW = {
     **dict.fromkeys(
-        ("prism", "prism-no-conv", "wider", "end-relu", "end-elu", "orthogonal", "plain-start", "no-positions", "searched", "warm-start"),
+        (
+            "prism",
+            "prism-no-conv",
+            "wider",
+            "end-relu",
+            "end-elu",
+            "orthogonal",
+            "plain-start",
+            "no-positions",
+            "searched",
+            "warm-start",
+        ),
         120,
     ),
     **dict.fromkeys(("mlp", "mixture", "learned-directions", "prototypes", "look-conv", *LEARNED), 120),
@@ -70,8 +85,12 @@ NARROW = {
 """Units of the MLP where 128 beside what else they learn would be more weights than the others have."""
 POSITIONS = {"learned-positions": "learned", "no-positions": "none", **dict.fromkeys(LEARNED, "learned")}
 PARENTS = {"exact": "softmax", "random-16": "performer(kernel=relu, features=16, conv=3)"}
-STARTED = {"warm-start": ("exact", "prism", 1), "grown": ("random-16", "performer(kernel=relu, features=64, conv=3)", 0)}
-"""From a softmax twin, from which it is distilled for these epochs; or from a model with a quarter of the features, which it keeps."""
+STARTED = {
+    "warm-start": ("exact", "prism", 1),
+    "grown": ("random-16", "performer(kernel=relu, features=64, conv=3)", 0),
+}
+"""From a softmax twin, from which it is distilled for these epochs; or from a model with a quarter of the features,
+which it keeps."""
 PARENT = 2
 """Epochs that a model which starts from another leaves to that one."""
 EPOCH = math.ceil(11_250 / 128)
@@ -126,24 +145,30 @@ def parent(name: str, of: str) -> Recipe:
 
 
 def started(setting: Setting, name: str) -> Recipe:
-    """Command: `vix compare lens/parts/prism lens/parts/warm-start --seeds 3`, which trains the parent of every seed first."""
+    """Command: `vix compare lens/parts/prism lens/parts/warm-start --seeds 3`, which trains the parent of every seed
+    first."""
     given, attention, taught = STARTED[name]
     recipe = rival(setting, name, attention)
     epochs = setting.epochs - PARENT - taught
-    return replace(recipe, train=replace(recipe.train, epochs=epochs, weights=f"lens/parents/{given}", distill=taught * EPOCH))
+    return replace(
+        recipe, train=replace(recipe.train, epochs=epochs, weights=f"lens/parents/{given}", distill=taught * EPOCH)
+    )
 
 
 def record() -> Recipe:
     """Command: `OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 2 -m vixformer train lens/record`.
 
-    92.90 % of the test images after two hours on two cores; 93.04 % of the 2,500 that chose the epoch. 1,869,258 weights. With stem="vgg",
-    depth 4, 30 epochs, cutout 8 and weight decay 0.05 (1,654,730 weights, 110 minutes): 91.33 %.
+    92.90 % of the test images after two hours on two cores; 93.04 % of the 2,500 that chose the epoch. 1,869,258
+    weights. With stem="vgg", depth 4, 30 epochs, cutout 8 and weight decay 0.05 (1,654,730 weights, 110 minutes): 91.33
+    %.
     """
     return Recipe(
         data=Data(name="cifar10", val_fraction=0.05, crop=4, flip=True, cutout=12),
-        model=ViT.Config(attention="lens", stem="resnet9", patch_size=4, embed_dim=192, depth=2, num_heads=6, mlp_ratio=2.0, pool="mean"),
+        model=ViT.Config(attention="lens", stem="resnet9", patch_size=4, embed_dim=192, depth=2, num_heads=6,
+        mlp_ratio=2.0, pool="mean"),
         train=Train(
-            epochs=36, batch_size=128, optimizer="adamw", lr=2e-3, weight_decay=0.2, schedule="onecycle", label_smoothing=0.1, clip=1.0,
+            epochs=36, batch_size=128, optimizer="adamw", lr=2e-3, weight_decay=0.2, schedule="onecycle",
+            label_smoothing=0.1, clip=1.0,
             precision="bfloat16",
         ),
     )  # fmt: skip
@@ -154,7 +179,10 @@ for _where, _setting in SETTINGS.items():
         if _name in STARTED:
             add(f"lens/{_where}/{_name}", partial(started, _setting, _name))
         else:
-            add(f"lens/{_where}/{_name}", partial(rival, _setting, _name, (RIVALS | PARTS)[_name.removesuffix("-learned")]))
+            add(
+                f"lens/{_where}/{_name}",
+                partial(rival, _setting, _name, (RIVALS | PARTS)[_name.removesuffix("-learned")]),
+            )
 for _name, (_parent, _, _) in STARTED.items():
     add(f"lens/parents/{_parent}", partial(parent, _parent, _name))
 add("lens/record", record)

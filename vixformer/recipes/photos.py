@@ -1,8 +1,8 @@
 """photos/*: attention on photographs of 160 x 160 pixels, with 400 tokens (patches of 8) or 1,600 (patches of 4).
 
-Any folder of photographs will do: give `--data.root FOLDER`, with train/CLASS/*.jpg and test/CLASS/*.jpg in it. One ViT of width 64,
-depth 4 and 4 heads with rotary positions, and one budget, so that rows differ in attention alone. `exact-conv` has the convolution of
-`lens`, so that its share in the difference to `exact` can be seen.
+Any folder of photographs will do: give `--data.root FOLDER`, with train/CLASS/*.jpg and test/CLASS/*.jpg in it. One ViT
+of width 64, depth 4 and 4 heads with rotary positions, and one budget, so that rows differ in attention alone.
+`exact-conv` has the convolution of `lens`, so that its share in the difference to `exact` can be seen.
 
 What they gave on photographs of five flowers: docs/results/photos.md.
 """
@@ -33,7 +33,14 @@ def photos(tokens: int, attention: str) -> Recipe:
     return Recipe(
         data=Data(name="folder", resize=160, crop=16, flip=True),
         model=ViT.Config(
-            attention=attention, patch_size=PATCHES[tokens], embed_dim=64, depth=4, num_heads=4, mlp_ratio=2.0, pool="mean", pos="rope2d"
+            attention=attention,
+            patch_size=PATCHES[tokens],
+            embed_dim=64,
+            depth=4,
+            num_heads=4,
+            mlp_ratio=2.0,
+            pool="mean",
+            pos="rope2d",
         ),
         train=Train(epochs=20, batch_size=32, lr=1e-3, weight_decay=0.05, schedule="cosine", warmup=2.0, clip=1.0),
     )

@@ -1,26 +1,31 @@
-"""xformers/*: "Vision Xformers" (2021), tables 1 to 6: X-former attention in ViT, LeViT, CCT, CvT and PiT, one token a pixel.
+"""xformers/*: "Vision Xformers" (2021), tables 1 to 6: X-former attention in ViT, LeViT, CCT, CvT and PiT, one token a
+pixel.
 
-Names follow its rows: vit, vip (Performer), vil (Linformer), vin (Nystromformer), and so on for levit, cct, cvt and pit; `hybrid-` has
-three convolutions in front, `-rope` rotary positions. Width 128, depth 4, 4 heads, MLP 256 (CCT 512, Mixer 128). LeViP's 662,410
-parameters are a misprint of 622,410. Projections, head widths and norms differ between its exact and its linear rows (biases, Linformer's
-one key-value head, LeViT and CvT), and so they do here.
+Names follow its rows: vit, vip (Performer), vil (Linformer), vin (Nystromformer), and so on for levit, cct, cvt and
+pit; `hybrid-` has three convolutions in front, `-rope` rotary positions. Width 128, depth 4, 4 heads, MLP 256 (CCT 512,
+Mixer 128). LeViP's 662,410 parameters are a misprint of 622,410. Projections, head widths and norms differ between its
+exact and its linear rows (biases, Linformer's one key-value head, LeViT and CvT), and so they do here.
 
-Text and public code differ, and the recipes follow the code: logs in the history of its repository have the top-1 of eleven rows to the
-digit. So AdamW at 1e-3 with weight decay 0.01 on every parameter, a constant rate, no augmentation; batches as large as its GPU took; 40
-epochs (ViT, RoPE, CCT, Mixer), 100 (FNet) or 150 (CCP, CCN, CvP, CvN, LeViP, LeViN), of which those logs have 9 to 33; float32, because
-only the loss was inside of autocast; images normalized by 0.5, those of Tiny ImageNet by their own mean; layer norms with 1e-5; positions
-that start at 1 (CCT 0.2); random features that are never redrawn; GELU in the MLPs of LeViP, LeViL and LeViN; 0.1 of stochastic depth in
-CCT and its kin, and of the attention weights in CCT alone; full heads whose keys are the values in its rotary Linformers. Performers have
-softmax features, 110 of them, and no local head: the ReLU and the window of 256 tokens of its text did nothing. `vip-relu` has the ReLU,
-`vip-softmax` is `vip`. Dropout is 0, as in the files that wrote those logs; later ones have 0.25 in ViT and ViN, and 0.5 in rotary ViN.
-There is no public code of LeViT, LeViL, CCL, CvT, CvL and PiT: epochs and batches are those of their kin (CvT's batch that of CCT, PiT as
-ViT). It reports the best test epoch of the best of three runs.
+Text and public code differ, and the recipes follow the code: logs in the history of its repository have the top-1 of
+eleven rows to the digit. So AdamW at 1e-3 with weight decay 0.01 on every parameter, a constant rate, no augmentation;
+batches as large as its GPU took; 40 epochs (ViT, RoPE, CCT, Mixer), 100 (FNet) or 150 (CCP, CCN, CvP, CvN, LeViP,
+LeViN), of which those logs have 9 to 33; float32, because only the loss was inside of autocast; images normalized by
+0.5, those of Tiny ImageNet by their own mean; layer norms with 1e-5; positions that start at 1 (CCT 0.2); random
+features that are never redrawn; GELU in the MLPs of LeViP, LeViL and LeViN; 0.1 of stochastic depth in CCT and its kin,
+and of the attention weights in CCT alone; full heads whose keys are the values in its rotary Linformers. Performers
+have softmax features, 110 of them, and no local head: the ReLU and the window of 256 tokens of its text did nothing.
+`vip-relu` has the ReLU, `vip-softmax` is `vip`. Dropout is 0, as in the files that wrote those logs; later ones have
+0.25 in ViT and ViN, and 0.5 in rotary ViN. There is no public code of LeViT, LeViL, CCL, CvT, CvL and PiT: epochs and
+batches are those of their kin (CvT's batch that of CCT, PiT as ViT). It reports the best test epoch of the best of
+three runs.
 
-`-adam` is what its text says, where a recipe can: Adam with L2 0.01, batches of 64, mixed precision, no dropout of any kind, Performers
-with ReLU features of which half of the heads (it says not how many) attend in a window of 256, rotary Linformers with one key-value head.
+`-adam` is what its text says, where a recipe can: Adam with L2 0.01, batches of 64, mixed precision, no dropout of any
+kind, Performers with ReLU features of which half of the heads (it says not how many) attend in a window of 256, rotary
+Linformers with one key-value head.
 
-Its conclusion says that RoPE helped LeViT, CCT, CvT and PiT too, and prints nothing: their `-rope` rows are here. `fnet2d` is FNet with the
-transform of FNet2D in its code (channels, rows and columns), which has no row there and no training file; mean of tokens, no class token.
+Its conclusion says that RoPE helped LeViT, CCT, CvT and PiT too, and prints nothing: their `-rope` rows are here.
+`fnet2d` is FNet with the transform of FNet2D in its code (channels, rows and columns), which has no row there and no
+training file; mean of tokens, no class token.
 
 What they gave here: docs/results/xformers.md.
 """
@@ -44,7 +49,15 @@ NORMS: Values = dict(norm_eps=1e-5)
 VIT = ViT.Config(patch_size=1, embed_dim=128, depth=4, num_heads=4, mlp_dim=256, qkv_bias=False, pos_std=1.0, **NORMS)
 LEVIT = LeViT.Config(patch_size=1)
 CCT_BASE = CCT.Config(
-    embed_dim=128, depth=4, num_heads=4, mlp_dim=512, conv_layers=3, pool_stride=1, drop_path_rate=0.1, pos_std=0.2, **NORMS
+    embed_dim=128,
+    depth=4,
+    num_heads=4,
+    mlp_dim=512,
+    conv_layers=3,
+    pool_stride=1,
+    drop_path_rate=0.1,
+    pos_std=0.2,
+    **NORMS,
 )
 CVT = CvT.Config(
     dims=(128,) * 3,
@@ -74,12 +87,34 @@ MODELS: Values = {
     **dict(zip(("vit", "vip", "vil", "vin"), _kin(VIT), strict=True)),
     "fnet": replace(VIT, attention="fourier"),
     "mixer": replace(VIT, attention="mlp", mlp_dim=128, pos="none", pool="mean"),
-    **dict(zip(("levit", "levip", "levil", "levin"), _kin(replace(LEVIT, proj="linear", act="gelu"), exact=LEVIT), strict=True)),
-    **dict(zip(("cct", "ccp", "ccl", "ccn"), _kin(CCT_BASE, exact=replace(CCT_BASE, attention="softmax(drop=0.1)")), strict=True)),
-    **dict(zip(("cvt", "cvp", "cvl", "cvn"), _kin(CVT, exact=replace(CVT, proj="conv", head_dim=64, shared_kv=True)), strict=True)),
+    **dict(
+        zip(
+            ("levit", "levip", "levil", "levin"),
+            _kin(replace(LEVIT, proj="linear", act="gelu"), exact=LEVIT),
+            strict=True,
+        )
+    ),
+    **dict(
+        zip(
+            ("cct", "ccp", "ccl", "ccn"),
+            _kin(CCT_BASE, exact=replace(CCT_BASE, attention="softmax(drop=0.1)")),
+            strict=True,
+        )
+    ),
+    **dict(
+        zip(
+            ("cvt", "cvp", "cvl", "cvn"),
+            _kin(CVT, exact=replace(CVT, proj="conv", head_dim=64, shared_kv=True)),
+            strict=True,
+        )
+    ),
     **{name: model for name, model in zip(("pit", "pip", "pil", "pin"), _kin(PIT), strict=True) if name != "pil"},
 }
-MODELS |= {f"hybrid-{name}": replace(MODELS[name], stem="conv") for name in MODELS if name.startswith(("vi", "fnet", "mixer", "pi"))}
+MODELS |= {
+    f"hybrid-{name}": replace(MODELS[name], stem="conv")
+    for name in MODELS
+    if name.startswith(("vi", "fnet", "mixer", "pi"))
+}
 
 
 def _rotary(model: StagedConfig) -> StagedConfig:
@@ -123,7 +158,12 @@ def _halved(model: StagedConfig) -> StagedConfig:
 def _as_text(model: StagedConfig) -> StagedConfig:
     """The model that its text describes, where that is another one."""
     model = replace(model, drop_path_rate=0.0, proj="one-kv" if model.proj == "shared-kv" else model.proj)
-    return replace(model, attention={PERFORMER["attention"]: WINDOW, "softmax(drop=0.1)": "softmax"}.get(model.attention, model.attention))
+    return replace(
+        model,
+        attention={PERFORMER["attention"]: WINDOW, "softmax(drop=0.1)": "softmax"}.get(
+            model.attention, model.attention
+        ),
+    )
 
 
 def xformers(data: str, name: str, model: StagedConfig) -> Recipe:

@@ -11,9 +11,11 @@ KEPT = 2**30
 
 
 def keep_freed_memory() -> None:
-    """Ask the C library not to return what is freed, up to a gigabyte: fresh pages cost up to a third of a step of a small model.
+    """Ask the C library not to return what is freed, up to a gigabyte: fresh pages cost up to a third of a step of a
+    small model.
 
-    Whether it does by itself depends on the order of earlier allocations, so without this the same run is fast one day and slow the next.
+    Whether it does by itself depends on the order of earlier allocations, so without this the same run is fast one day
+    and slow the next.
     """
     if platform.libc_ver()[0] == "glibc":
         library = ctypes.CDLL(None)

@@ -14,7 +14,8 @@ class NotFiniteError(ValueError):
 
 @torch.no_grad()
 def first_not_finite(model: nn.Module, images: Tensor) -> str:
-    """The first module, in the order of computation, that makes NaN or infinity of finite input; or which weights are not finite."""
+    """The first module, in the order of computation, that makes NaN or infinity of finite input; or which weights are
+    not finite."""
     for name, p in model.named_parameters():
         if not p.isfinite().all():
             return f"the weight {name}"

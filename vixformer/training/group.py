@@ -1,7 +1,8 @@
-"""Several processes that train one model: `torchrun --nproc-per-node 2 -m vixformer train RECIPE`. One process is a group of its own.
+"""Several processes that train one model: `torchrun --nproc-per-node 2 -m vixformer train RECIPE`. One process is a
+group of its own.
 
-Every process reads the same batch of the same size as one process would, and works on its share of it; so a recipe means the same
-whatever the number of processes. The first one writes.
+Every process reads the same batch of the same size as one process would, and works on its share of it; so a recipe
+means the same whatever the number of processes. The first one writes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import importlib
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -44,7 +44,8 @@ class Group:
         return self.rank == 0
 
     def wrapped(self, model: nn.Module) -> nn.Module:
-        """Gradients are averaged over the processes in backward; sharded, each of them has a part of the weights, block by block."""
+        """Gradients are averaged over the processes in backward; sharded, each of them has a part of the weights, block
+        by block."""
         if self.alone:
             return model
         if self.sharded:
@@ -58,10 +59,15 @@ class Group:
 
     def share(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Of a batch; where it is too small for all, one image that will not count."""
-        return tensors if self.alone else tuple(t[self.rank :: self.size] if self.rank < len(t) else t[:1] for t in tensors)
+        return (
+            tensors
+            if self.alone
+            else tuple(t[self.rank :: self.size] if self.rank < len(t) else t[:1] for t in tensors)
+        )
 
     def weight(self, all_of_them: int) -> float:
-        """What the mean over a share has to be multiplied by, so that the average over processes is the mean over the batch."""
+        """What the mean over a share has to be multiplied by, so that the average over processes is the mean over the
+        batch."""
         return self.size * len(range(self.rank, all_of_them, self.size)) / all_of_them
 
     def sums(self, *values: float) -> list[float]:
@@ -78,7 +84,7 @@ class Group:
         """Of all shares together."""
         if self.alone:
             return mine
-        everyone: list[Any] = [None] * self.size
+        everyone: list[Scores] = [mine] * self.size
         dist.all_gather_object(everyone, mine)
         counts = [len(s.labels) for s in everyone]
 
@@ -86,7 +92,9 @@ class Group:
             return sum(count * getattr(s, key) for count, s in zip(counts, everyone, strict=True)) / sum(counts)
 
         labels, predictions = (torch.cat([getattr(s, key) for s in everyone]) for key in ("labels", "predictions"))
-        return Scores(mean("loss"), mean("top1"), mean("top5"), labels, predictions)
+        logits = [s.logits for s in everyone if s.logits is not None]
+        together = torch.cat(logits) if logits else None
+        return Scores(mean("loss"), mean("top1"), mean("top5"), labels, predictions, together)
 
     def wait(self) -> None:
         """At the end: for the first process to measure and write."""
@@ -95,7 +103,9 @@ class Group:
             dist.destroy_process_group()
 
     def lost(self, error: BaseException, folder: Path | None) -> str:
-        kept = f"; the checkpoint in {folder} is kept, and the same command resumes from it" if folder is not None else ""
+        kept = (
+            f"; the checkpoint in {folder} is kept, and the same command resumes from it" if folder is not None else ""
+        )
         return f"one of the {self.size} processes is gone ({' '.join(str(error).split())[:120]}){kept}"
 
 
@@ -108,7 +118,10 @@ class Alone(Group):
 
 def is_of_the_group(error: RuntimeError) -> bool:
     """Whether the others are what is wrong, as far as its words tell; gloo's errors have no type of their own."""
-    return isinstance(error, dist.DistError) or re.search("gloo|nccl|connection|peer|broken pipe", str(error), re.IGNORECASE) is not None
+    return (
+        isinstance(error, dist.DistError)
+        or re.search("gloo|nccl|connection|peer|broken pipe", str(error), re.IGNORECASE) is not None
+    )
 
 
 def here(tensor: Tensor) -> Tensor:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import Any
+from collections.abc import Callable
+from types import FrameType
+
+Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
 
 class Interrupt:
-    """Ctrl-C, or a polite kill, waits for the end of a step, where everything agrees and can be stored; a second one does not wait.
+    """Ctrl-C, or a polite kill, waits for the end of a step, where everything agrees and can be stored; a second one
+    does not wait.
 
     Where there is nothing to store, as in a process that only watches others, the first one does not wait either."""
 
@@ -16,7 +20,7 @@ class Interrupt:
         self.waits = waits
         self.asked = False
         self.at_once = False
-        self.previous: dict[int, Any] = {}
+        self.previous: dict[int, Handler] = {}
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():

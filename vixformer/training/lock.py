@@ -10,7 +10,7 @@ import platform
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from vixformer.jsonfile import parse_json
 from vixformer.writing import CannotWriteError, remove_parts
@@ -28,8 +28,8 @@ class InUseError(ValueError):
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a run folder. The system releases it when its owner ends, however it ends. A second process gets an error that names
-    the first."""
+    """Hold the lock of a run folder. The system releases it when its owner ends, however it ends. A second process gets
+    an error that names the first."""
     path = folder / LOCK
     owner = {"pid": os.getpid(), "host": platform.node(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"}
     with _taken(path, folder) as file:
@@ -49,7 +49,9 @@ def locked(folder: Path) -> Iterator[None]:
 def _taken(path: Path, folder: Path) -> BinaryIO:
     while True:
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0), 0o666)
+            descriptor = os.open(
+                path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0), 0o666
+            )
         except OSError as error:
             raise _cannot_write(folder, error) from None
         file = os.fdopen(descriptor, "rb+", buffering=0)  # closing it writes nothing more
@@ -60,7 +62,9 @@ def _taken(path: Path, folder: Path) -> BinaryIO:
                 return file
             with file:
                 owner = _owner(file)
-            raise InUseError(f"{folder} is in use: {owner}; wait until it ends, stop it, or choose another folder with --out") from None
+            raise InUseError(
+                f"{folder} is in use: {owner}; wait until it ends, stop it, or choose another folder with --out"
+            ) from None
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 return file
@@ -77,9 +81,9 @@ def _lock(descriptor: int) -> None:
     except ImportError:
         import msvcrt
 
-        windows: Any = msvcrt
+        windows = vars(msvcrt)  # which says nothing of itself on other systems
         os.lseek(descriptor, FAR, os.SEEK_SET)
-        windows.locking(descriptor, windows.LK_NBLCK, 1)
+        windows["locking"](descriptor, windows["LK_NBLCK"], 1)
         os.lseek(descriptor, 0, os.SEEK_SET)
     else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

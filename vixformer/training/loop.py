@@ -25,32 +25,35 @@ from vixformer.config import Recipe, recipe_from_dict
 from vixformer.conversion.parent import parent_model, parent_of, parent_run
 from vixformer.conversion.reduce import reduced
 from vixformer.conversion.start import TEACHING, Start, check_start, start
-from vixformer.data.dataset import Whole
+from vixformer.data.dataset import Whole, is_right
 from vixformer.data.loader import Loader
 from vixformer.data.preprocess import Preprocessing
 from vixformer.jsonfile import Values
 from vixformer.measure import footprint
-from vixformer.measure.accuracy import Scores, evaluate
+from vixformer.measure.accuracy import VIEWS, Scores, evaluate
 from vixformer.measure.load import Sample
 from vixformer.measure.machine import kernel_calls, machine
 from vixformer.notes import note
 from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY
 from vixformer.training.allocator import keep_freed_memory
+from vixformer.training.average import Average
 from vixformer.training.faults import NotFiniteError, first_not_finite
 from vixformer.training.group import Alone, Group, is_of_the_group, process_device, whole
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.lock import locked
-from vixformer.training.loggers import make_loggers
+from vixformer.training.loggers import make_loggers, side_by_side
 from vixformer.training.losses import loss_of
 from vixformer.training.observer import Observer, Stopped
-from vixformer.training.optim import learning_rate, make_optimizer
+from vixformer.training.optim import learning_rate, make_optimizer, set_rate
 from vixformer.training.parts import load_parts, pick_device
 from vixformer.training.state import State
-from vixformer.training.summary import prefixed, summarise
+from vixformer.training.summary import prefixed, summarize
 from vixformer.writing import CannotWriteError, write_json, write_text
 
 CHECKPOINT_SECONDS = 60.0
 MOST_RETREATS = 5
+AVERAGE = "ema"
+"""Folder of the best averaged weights, in the folder of a run."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,11 @@ class Result:
         return self.summary["val_top1"]
 
 
-def train(recipe: Recipe, out: str | Path | None = None, *, resume: bool = False, observer: Observer | None = None) -> Result:
-    """Train, and choose the epoch on the validation part; the test set is read at the end and chooses nothing. With `out`, a run folder
-    that can be resumed."""
+def train(
+    recipe: Recipe, out: str | Path | None = None, *, resume: bool = False, observer: Observer | None = None
+) -> Result:
+    """Train, and choose the epoch on the validation part; the test set is read at the end and chooses nothing. With
+    `out`, a run folder that can be resumed."""
     recipe = recipe_from_dict(recipe.to_dict(), "the recipe")  # dataclasses.replace checks nothing
     folder = None if out is None else Path(out)
     if parent_of(recipe) is None:
@@ -86,7 +91,8 @@ def train(recipe: Recipe, out: str | Path | None = None, *, resume: bool = False
 
 
 def with_parent(recipe: Recipe, data: Whole, out: Path, observer: Callable[[str, Recipe], Observer]) -> Recipe:
-    """A recipe that starts from another one gets the folder of that one's run under `out`, which is trained where it is not there."""
+    """A recipe that starts from another one gets the folder of that one's run under `out`, which is trained where it is
+    not there."""
     found = parent_run(recipe, out, data.digest)
     if found is None:
         return recipe
@@ -106,8 +112,8 @@ def run(
     data: Whole | None = None,
     given: Backbone | None = None,
 ) -> Result:
-    """`train` for a recipe called `name` that was checked, and whose parent is in its folder. `data` is the data set where it was read
-    before, `given` the model that `train.weights` names where it was loaded before."""
+    """`train` for a recipe called `name` that was checked, and whose parent is in its folder. `data` is the data set
+    where it was read before, `given` the model that `train.weights` names where it was loaded before."""
     keep_freed_memory()
     with contextlib.ExitStack() as held:
         return _Run(recipe, folder, observer or Observer(), resume, held, name, data, given).finish()
@@ -149,21 +155,30 @@ class _Run:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise ValueError(f"cannot write to {folder}: {error.strerror}; choose another folder with --out") from None
+                raise ValueError(
+                    f"cannot write to {folder}: {error.strerror}; choose another folder with --out"
+                ) from None
             if unlocked is not None:
                 held.enter_context(locked(unlocked))
             write_text(folder / RECIPE, recipe.to_json(name))
         seeds = torch.Generator().manual_seed(recipe.train.seed)
-        order, augment, features = (torch.Generator().manual_seed(int(torch.randint(2**40, (), generator=seeds))) for _ in range(3))
+        order, augment, features = (
+            torch.Generator().manual_seed(int(torch.randint(2**40, (), generator=seeds))) for _ in range(3)
+        )
         begun = Start(fresh, None) if given is None else self._begun(fresh, given.to(self.device))
         if begun.note is not None:
             self.observer.begins_with(begun.note)
+        if recipe.train.checkpoint:
+            begun.model.set_grad_checkpointing()
         scaler = torch.amp.GradScaler(self.device.type, enabled=recipe.train.precision == "float16")
         wrapped = self.group.wrapped(begun.model)
         optimizer = make_optimizer(begun.model, recipe.train)
         self.state = State(begun.model, optimizer, scaler, order, augment, features, conversion=begun.conversion)
-        self.forward: Any = ops.compiled(wrapped) if recipe.train.compile else wrapped
+        self.forward: Callable[[Tensor], Tensor] = ops.compiled(wrapped) if recipe.train.compile else wrapped
+        if recipe.train.ema:
+            self.state.average = Average(begun.model, recipe.train.ema)
         self.best: dict[str, Tensor] | None = None
+        self.best_average: dict[str, Tensor] | None = None
         self.retreats = 0
         self.snapshot: Any = None
         if last is not None:
@@ -177,9 +192,19 @@ class _Run:
             torch.manual_seed(torch.initial_seed() + self.group.rank)  # dropout is not the same everywhere
         if recipe.train.loggers and folder is None:
             raise ValueError("train.loggers need a run folder to write to: give out")
-        self.loggers = [] if folder is None or not self.group.writes else make_loggers(recipe, folder)
+        self.loggers = [] if folder is None or not self.group.writes else make_loggers(self._resolved(), folder)
+        if self.loggers and last is None:
+            picture = side_by_side(self.parts.train, recipe.train.seed)
+            for logger in self.loggers:
+                logger.images(picture)
 
     # --- the path of a run
+
+    def _resolved(self) -> Recipe:
+        """The recipe with the sizes that the data set gave its model, and its statistics."""
+        loader = self.parts.train
+        data = replace(self.recipe.data, mean=loader.mean, std=loader.std)
+        return replace(self.recipe, data=data, model=self.state.model.config)
 
     def _begun(self, fresh: Backbone, given: Backbone) -> Start:
         def judge(candidate: nn.Module) -> dict[str, float]:
@@ -192,7 +217,8 @@ class _Run:
             if self.interrupt.asked:
                 raise KeyboardInterrupt
 
-        keep = self.folder / TEACHING if self.folder is not None and self.group.alone else None  # several would write over each other
+        # several would write over each other
+        keep = self.folder / TEACHING if self.folder is not None and self.group.alone else None
         with self.interrupt:
             begun = start(fresh, given, self.recipe, self.parts.train, judge, taught, keep)
         if self.interrupt.asked:
@@ -208,8 +234,13 @@ class _Run:
         self.load = sample.since() if self.group.alone else None  # processes of a group would count each other
         self.state.model = self._plain()
         group, self.group = self.group, Alone()  # the first process measures, the others wait
-        self.forward = None  # it holds on to the group, whose threads would otherwise end with it: under a lock that they may wait for
-        result = self._measured(group.alone) if group.writes else Result(self.recipe, {}, self.state.history, self.state.model.eval())
+        # it holds on to the group, whose threads would otherwise end with it: under a lock that they may wait for
+        del self.forward
+        result = (
+            self._measured(group.alone)
+            if group.writes
+            else Result(self.recipe, {}, self.state.history, self.state.model.eval())
+        )
         group.wait()
         return result
 
@@ -236,7 +267,11 @@ class _Run:
 
     def _epoch(self) -> None:
         train, state, loader = self.recipe.train, self.state, self.parts.train
-        self.snapshot = copy.deepcopy((state.model.state_dict(), state.optimizer.state_dict())) if train.on_nan == "back" else None
+        self.snapshot = (
+            copy.deepcopy((state.model.state_dict(), state.optimizer.state_dict(), state.average))
+            if train.on_nan == "back"
+            else None
+        )
         before = state.order.get_state()
         order = loader.order(state.order)
         state.order.set_state(before)  # until the epoch is over, so that a checkpoint inside it finds the same order
@@ -248,7 +283,8 @@ class _Run:
             loss = self._step(images, labels, rate)
             state.batch += 1
             self.observer.batch_done(state, loss)
-            whole_step = state.batch % train.accumulate == 0  # gradients that wait for more batches are not in a checkpoint
+            # gradients that wait for more batches are not in a checkpoint
+            whole_step = state.batch % train.accumulate == 0
             due = self.folder is not None and whole_step and time.perf_counter() - saved > CHECKPOINT_SECONDS
             if due if not self.group.sharded else self.group.any(due):
                 saved = time.perf_counter()
@@ -264,8 +300,7 @@ class _Run:
 
     def _step(self, images: Tensor, labels: Tensor, rate: float) -> float:
         train, state = self.recipe.train, self.state
-        for group in state.optimizer.param_groups:
-            group["lr"] = rate
+        set_rate(state.optimizer, rate)
         count = len(labels)
         images, labels = self.group.share(images, labels)
         with torch.autocast(self.device.type, dtype=self.precision, enabled=self.precision != torch.float32):
@@ -274,7 +309,9 @@ class _Run:
         loss = self.loss(scores, labels)
         weight = self.group.weight(count)
         loss = loss * weight
-        value, hits = self.group.sums(loss.item() / self.group.size, float((scores.argmax(1) == labels).sum()) if weight else 0.0)
+        value, hits = self.group.sums(
+            loss.item() / self.group.size, float(is_right(scores.argmax(1), labels).sum()) if weight else 0.0
+        )
         if not math.isfinite(value):
             self._complain(images, rate, value)
         state.scaler.scale(loss / train.accumulate).backward()
@@ -292,10 +329,13 @@ class _Run:
             shrink(state.model, rate)
             if self._redraws():
                 redraw(state.model, state.redraw)
+            if state.average is not None:
+                state.average.update(state.model, state.steps)
         return value
 
     def _redraws(self) -> bool:
-        """Every `redraw_every` steps, if as many steps are left: new features near the end would undo what was learned."""
+        """Every `redraw_every` steps, if as many steps are left: new features near the end would undo what was
+        learned."""
         train, every = self.recipe.train, self.recipe.train.redraw_every
         total = train.epochs * -(-len(self.parts.train) // train.accumulate)
         return every is not None and self.state.steps % every == 0 and total - self.state.steps >= every
@@ -306,7 +346,7 @@ class _Run:
         sums = state.sums
         record: Values = {
             "epoch": state.epoch + 1,
-            "lr": state.optimizer.param_groups[0]["lr"],
+            "lr": state.rate_factor * learning_rate(train, state.epoch + (state.batch - 1) / len(self.parts.train)),
             "train_loss": sums["loss"] / sums["images"],
             "train_top1": 100 * sums["hits"] / sums["images"],
             "seconds": state.seconds,
@@ -314,13 +354,19 @@ class _Run:
         began = time.perf_counter()
         if self.parts.val is not None:
             record |= prefixed("val", self._evaluate(self.parts.val))
+            if state.average is not None:
+                with state.average.in_place_of(state.model):
+                    record |= prefixed("ema_val", self._evaluate(self.parts.val))
         if train.track_test:
             record |= prefixed("test", self._evaluate(self.parts.test))
         record["evaluation_seconds"] = time.perf_counter() - began
-        record |= {name: whole(p).item() for name, p in state.model.named_parameters() if p.numel() == 1}  # learned scalars of a mechanism
+        # learned scalars of a mechanism
+        record |= {name: whole(p).item() for name, p in state.model.named_parameters() if p.numel() == 1}
         state.history.append(record)
         if self._best_epoch() == len(state.history) - 1:
             self._keep_best()
+        if state.average is not None and self._best_epoch("ema_") == len(state.history) - 1:
+            self._keep_average(state.average)
         state.epoch, state.batch, state.seconds = state.epoch + 1, 0, 0.0
         state.sums = dict.fromkeys(sums, 0.0)
         for logger in self.loggers:
@@ -330,7 +376,7 @@ class _Run:
     def _measured(self, alone: bool) -> Result:
         """`alone` says whether the run had one process."""
         state, history = self.state, self.state.history
-        state.model = self._best_model(alone)
+        state.model = self._best_model(alone, BEST, self.best, state.model)
         if (smaller := reduced(self.state.model)) is not self.state.model:
             self.state.model = smaller
             self._keep_best()
@@ -339,7 +385,8 @@ class _Run:
         test_seconds = time.perf_counter() - began
         best = self._best_epoch() + 1
         chosen = history[best - 1] if best else self._beginning()
-        summary = summarise(self.recipe, self.parts, state, scores, {"best_epoch": best, **chosen})
+        summary = summarize(self.recipe, self.parts, state, scores, {"best_epoch": best, **chosen})
+        summary |= self._labelled(alone)
         summary |= {"test_seconds": test_seconds, **self._costs(), "machine": machine(self.device, self.calls)}
         if self.load is not None:
             summary |= {"train_others": self.load.others, "train_cores": self.load.cores}
@@ -351,13 +398,31 @@ class _Run:
 
     # --- its parts
 
+    def _labelled(self, alone: bool) -> Values:
+        """Numbers of the test set beside the one that counts: of the averaged weights, and of several views."""
+        train, found = self.recipe.train, {}
+        if train.ema and self.state.history:
+            model = self._best_model(alone, AVERAGE, self.best_average, copy.deepcopy(self.state.model))
+            found = {
+                "ema_best_epoch": self._best_epoch("ema_") + 1,
+                **prefixed("ema_test", self._evaluate(self.parts.test, model)),
+            }
+        if train.tta is not None:
+            scores = evaluate(self.state.model, self.parts.test, self.precision, VIEWS[train.tta])
+            found |= {"tta": train.tta, **prefixed("tta_test", scores)}
+        return found
+
     def _costs(self) -> Values:
         """A measurement that fails is left out, with a note, so that no finished training is lost."""
         model, train = self.state.model.eval(), self.recipe.train
         measures: dict[str, Callable[[], Values]] = {"costs": lambda: footprint.counted(model)}
         if train.measure:
-            measures["inference time"] = lambda: footprint.timed(model, next(self.parts.test.plain())[0], self.precision)
-            measures["peak memory"] = lambda: footprint.peaks(model, train.batch_size, train.precision)
+            measures["inference time"] = lambda: footprint.timed(
+                model, next(self.parts.test.plain())[0], self.precision
+            )
+            measures["peak memory"] = lambda: footprint.peaks(
+                model, train.batch_size, train.precision, train.checkpoint
+            )
         found = footprint.sizes(model)
         for what, measure in measures.items():
             try:
@@ -368,19 +433,23 @@ class _Run:
 
     def _evaluate(self, loader: Loader, model: nn.Module | None = None) -> Scores:
         model = model or self.state.model
-        if self.group.alone or self.group.sharded:  # processes that have parts of the weights go in step, through all of it
+        # processes that have parts of the weights go in step, through all of it
+        if self.group.alone or self.group.sharded:
             return evaluate(model, loader, self.precision)
         (mine,) = self.group.share(torch.arange(len(loader.images)))
         return self.group.scores(evaluate(model, replace(loader, images=loader.images.take(mine)), self.precision))
 
-    def _best_epoch(self) -> int:
-        """By the validation part; the last one where there is none; -1 where what was started from was better than all that came."""
+    def _best_epoch(self, whose: str = "") -> int:
+        """By the validation part; the last one where there is none; -1 where what was started from was better than all
+        that came. `whose` is "ema_" for the averaged weights."""
         history, monitor = self.state.history, self.recipe.train.monitor
         if self.parts.val is None:
             return len(history) - 1
-        sign = 1 if monitor == "val_top1" else -1
-        first = [] if self.state.conversion is None and history else [(-1, self._beginning())]
-        return max([*first, *enumerate(history)], key=lambda one: (sign * one[1][monitor], -one[0]))[0]
+        best = max if monitor == "val_top1" else min  # the earlier of two that are equal
+        values = {i: record[whose + monitor] for i, record in enumerate(history)}
+        if not whose and (self.state.conversion is not None or not history):
+            values = {-1: self._beginning()[monitor], **values}
+        return best(values, key=lambda i: values[i])
 
     def _beginning(self) -> Values:
         """How good the model was before its first epoch, where it did not start from nothing."""
@@ -390,19 +459,36 @@ class _Run:
 
     def _patience_is_over(self) -> bool:
         patience = self.recipe.train.patience
-        return patience is not None and bool(self.state.history) and len(self.state.history) - 1 - self._best_epoch() >= patience
+        return (
+            patience is not None
+            and bool(self.state.history)
+            and len(self.state.history) - 1 - self._best_epoch() >= patience
+        )
 
     def _keep_best(self) -> None:
         model = self._plain()
         if self.folder is None:
             self.best = copy.deepcopy(model.state_dict())
-        elif self.group.writes:
+        else:
+            self._store(model, BEST)
+
+    def _keep_average(self, average: Average) -> None:
+        if self.folder is None:
+            self.best_average = copy.deepcopy(average.weights)
+        else:
+            with average.in_place_of(self.state.model):
+                self._store(self.state.model, AVERAGE)
+
+    def _store(self, model: Backbone, name: str) -> None:
+        if self.folder is not None and self.group.writes:
             try:
-                model.save_pretrained(self.folder / BEST)
-                Preprocessing.of(self.parts.train).save(self.folder / BEST)
+                model.save_pretrained(self.folder / name)
+                Preprocessing.of(self.parts.train).save(self.folder / name)
             except CannotWriteError as error:
                 last = self.folder / LAST
-                raise CannotWriteError(f"{error}" + (f"; the checkpoint {last} is kept" if last.exists() else "")) from None
+                raise CannotWriteError(
+                    f"{error}" + (f"; the checkpoint {last} is kept" if last.exists() else "")
+                ) from None
 
     def _plain(self) -> Backbone:
         """The model with all of its weights here."""
@@ -414,16 +500,18 @@ class _Run:
         plain.load_state_dict(weights)
         return plain
 
-    def _best_model(self, alone: bool) -> Backbone:
+    def _best_model(self, alone: bool, name: str, kept: dict[str, Tensor] | None, model: Backbone) -> Backbone:
+        """What was stored under this name, in this model if it fits."""
         if self.folder is None:
-            assert self.best is not None
-            self.state.model.load_state_dict(self.best)
-            return self.state.model
+            assert kept is not None
+            model.load_state_dict(kept)
+            return model
         if alone:
-            with contextlib.suppress(OSError, RuntimeError, SafetensorError):  # it was reduced before an interruption, or is damaged
-                load_model(self.state.model, self.folder / BEST / WEIGHTS_FILE)
-                return self.state.model
-        return from_pretrained(self.folder / BEST).to(self.device)
+            # it was reduced before an interruption, or is damaged
+            with contextlib.suppress(OSError, RuntimeError, SafetensorError):
+                load_model(model, self.folder / name / WEIGHTS_FILE)
+                return model
+        return from_pretrained(self.folder / name).to(self.device)
 
     def _save(self) -> None:
         if self.folder is None or not (self.group.writes or self.group.sharded):
@@ -440,7 +528,8 @@ class _Run:
             f"gradient norm {norm:.3g}; "
             f"first in {first_not_finite(state.model, images)}"
             + (f"; the last good checkpoint is {self.folder / LAST}" if self.folder else "")
-            + f"; a smaller train.lr{'' if self.recipe.train.on_nan == 'back' else ', train.on_nan=back'} or train.clip may help"
+            + f"; a smaller train.lr{'' if self.recipe.train.on_nan == 'back' else ', train.on_nan=back'} or train.clip"
+            " may help"
         )
 
     def _go_back(self) -> None:
@@ -448,7 +537,7 @@ class _Run:
         self.retreats += 1
         if self.recipe.train.on_nan == "stop" or self.retreats > MOST_RETREATS:
             raise
-        model, optimizer = self.snapshot
+        model, optimizer, self.state.average = self.snapshot
         self.state.model.load_state_dict(model)
         self.state.optimizer.load_state_dict(optimizer)
         self.state.optimizer.zero_grad(set_to_none=True)

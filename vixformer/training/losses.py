@@ -1,4 +1,5 @@
 """Loss functions, by name."""
+
 # B images  C classes
 
 from __future__ import annotations
@@ -17,12 +18,32 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def loss_of(train: Train, labels: Tensor, classes: Sequence[str], device: torch.device) -> Loss:
-    """`labels` are those of the training images, for weights by how often a class occurs."""
+    """`labels` are those of the training images, for weights by how often a class occurs. Where an image may have
+    several labels, each has a loss of its own."""
+    if labels.dim() > 1:
+        return partial(_each_label, weights=_label_weights(train, labels, device), smoothing=train.label_smoothing)
     weights = _class_weights(train, labels, classes)
     weights = None if weights is None else weights.to(device)
     if train.loss == "focal":
         return partial(focal, gamma=train.focal_gamma, weights=weights)
     return partial(F.cross_entropy, weight=weights, label_smoothing=train.label_smoothing)
+
+
+def _each_label(scores: Tensor, labels: Tensor, weights: Tensor | None, smoothing: float) -> Tensor:
+    """Binary cross-entropy of each label, and its mean."""
+    return F.binary_cross_entropy_with_logits(
+        scores, labels.lerp(torch.full_like(labels, 0.5), smoothing), pos_weight=weights
+    )
+
+
+def _label_weights(train: Train, labels: Tensor, device: torch.device) -> Tensor | None:
+    """Of images that have a label: as many times as there are images that have it not."""
+    if train.loss == "focal" or train.class_weights not in (True, False) or train.tta is not None:
+        raise ValueError(
+            "images have several labels: leave out train.loss=focal, numbers in train.class_weights, and train.tta"
+        )
+    counts = labels.sum(0).clamp(min=1)
+    return ((len(labels) - counts).clamp(min=1) / counts).to(device) if train.class_weights else None
 
 
 def focal(scores: Tensor, labels: Tensor, gamma: float, weights: Tensor | None = None) -> Tensor:
@@ -40,5 +61,8 @@ def _class_weights(train: Train, labels: Tensor, classes: Sequence[str]) -> Tens
         counts = torch.bincount(labels, minlength=len(classes)).clamp(min=1)
         return (counts.sum() / (len(counts) * counts)).float() if given else None
     if len(given) != len(classes):
-        raise ValueError(f"train.class_weights has {len(given)} weights and the data {len(classes)} classes: give one weight per class")
+        raise ValueError(
+            f"train.class_weights has {len(given)} weights and the data {len(classes)} classes: give one weight per"
+            " class"
+        )
     return torch.tensor(given)

@@ -5,24 +5,55 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import nn
 
 from vixformer.backbones.backbone import Backbone
 from vixformer.config import Train
+from vixformer.training.muon import Muon
 
+SCALE = "scale"
+"""In a group of weights, the factor on the learning rate."""
 ONECYCLE_RISE, ONECYCLE_START, ONECYCLE_END = 0.3, 1 / 25, 1 / 25e4
 
 
 def make_optimizer(model: Backbone, train: Train) -> torch.optim.Optimizer:
     skip = model.no_weight_decay() if train.decays == "matrices" else set()
-    named = dict(model.named_parameters())
+    scales = {} if train.layer_decay == 1 else layer_scales(model, train.layer_decay)
+    muon = model.block_weights() - model.no_weight_decay() if train.optimizer == "muon" else set()
+    kinds: dict[tuple[bool, float, bool], list[nn.Parameter]] = {(True, 1.0, False): [], (False, 1.0, False): []}
+    for name, p in model.named_parameters():
+        kind = name not in skip, scales.get(name, 1.0), name in muon and p.dim() == 2
+        kinds.setdefault(kind, []).append(p)
     groups = [
-        {"params": [p for name, p in named.items() if name not in skip], "weight_decay": train.weight_decay},
-        {"params": [p for name, p in named.items() if name in skip], "weight_decay": 0.0},
+        {"params": params, "weight_decay": train.weight_decay if decays else 0.0, SCALE: scale, "muon": by_muon}
+        for (decays, scale, by_muon), params in kinds.items()
     ]
-    fused = next(model.parameters()).device.type in ("cpu", "cuda", "mps")  # one pass over all weights instead of one an operation
+    if train.optimizer == "muon":
+        return Muon(groups, lr=train.lr)
+    # one pass over all weights instead of one an operation
+    fused = next(model.parameters()).device.type in ("cpu", "cuda", "mps")
     if train.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=train.lr, momentum=train.momentum, fused=fused)
     return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[train.optimizer](groups, lr=train.lr, fused=fused)
+
+
+def layer_scales(model: Backbone, decay: float) -> dict[str, float]:
+    """The factor on the learning rate of each weight: 1 behind the last block, `decay` in it, its square in the one
+    before. Weights outside of blocks count with the block before them."""
+    blocks = [part for stage in model.stages for part in (stage if isinstance(stage, nn.ModuleList) else [stage])]
+    level = {id(p): i for i, block in enumerate(blocks, 1) for p in block.parameters()}
+    last = {id(p): len(blocks) + 1 for part in (model.norm, model.head) for p in part.parameters()}
+    level |= {id(p): len(blocks) + 1 for p in model.pool.parameters()} | last
+    found, before = {}, 0
+    for name, p in model.named_parameters():
+        before = level.get(id(p), before)
+        found[name] = decay ** (len(blocks) + 1 - before)
+    return found
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.get(SCALE, 1.0)
 
 
 def learning_rate(train: Train, epoch: float) -> float:

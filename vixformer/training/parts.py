@@ -12,6 +12,7 @@ from vixformer.data.dataset import Images, Whole
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
 from vixformer.measure.machine import usable
 from vixformer.notes import note
+from vixformer.options import only
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Parts:
 
 
 class Reader:
-    """Reads a data set once for all runs that follow one another on it. It keeps the last one, because they are large, and all digests."""
+    """Reads a data set once for all runs that follow one another on it. It keeps the last one, because they are large,
+    and all digests."""
 
     def __init__(self) -> None:
         self.last: tuple[object, Whole] | None = None
@@ -60,14 +62,14 @@ def _read(data: Data) -> Whole:
 
 
 def load_parts(recipe: Recipe, device: torch.device, whole: Whole | None = None) -> Parts:
-    """Selection never looks at the test set: validation is a stratified part of the training images, or a fold of them. `whole` is the data
-    set where it was read before."""
+    """Selection never looks at the test set: validation is a stratified part of the training images, or a fold of them.
+    `whole` is the data set where it was read before."""
     data, train = recipe.data, recipe.train
     whole = whole or _read(data)
     everything, test = whole.train, whole.test
     if len(everything.classes) < 2:
-        only = " ".join(everything.classes)
-        raise ValueError(f"{data.name} has only one class, {only}: add images of at least one more class")
+        single = " ".join(everything.classes)
+        raise ValueError(f"{data.name} has only one class, {single}: add images of at least one more class")
     everything = everything.take(split.fraction(everything.labels, data.fraction, data.split_seed))
     test = test.take(split.fraction(test.labels, data.test_fraction, data.split_seed, "data.test_fraction"))
     if data.folds is not None:
@@ -78,20 +80,29 @@ def load_parts(recipe: Recipe, device: torch.device, whole: Whole | None = None)
     if train.batch_size > len(learn):
         fitting = 2 ** (len(learn).bit_length() - 1)
         raise ValueError(
-            f"train.batch_size is {train.batch_size} and there are only {len(learn)} images to train on: give --train.batch-size {fitting}"
+            f"train.batch_size is {train.batch_size} and there are only {len(learn)} images to train on: give"
+            f" --train.batch-size {fitting}"
         )
     measured = channel_statistics(learn) if data.mean is None or data.std is None else None
     mean, std = data.mean or (measured and measured[0]), data.std or (measured and measured[1])
     assert mean is not None and std is not None
     for name, values in (("mean", mean), ("std", std)):
         if len(values) not in (1, learn.shape[0]):
-            raise ValueError(f"data.{name} has {len(values)} values and the images {learn.shape[0]} channels: give one a channel")
+            raise ValueError(
+                f"data.{name} has {len(values)} values and the images {learn.shape[0]} channels: give one a channel"
+            )
     size = learn.shape[1:] if data.resize is None else (data.resize, data.resize)
 
     def loader(images: Images, augmentation: Augmentation | None = None) -> Loader:
         return Loader(images, train.batch_size, mean, std, size, device, augmentation or Augmentation())
 
-    augmentation = Augmentation(data.crop, data.flip, data.rotate, data.cutout, data.interpolation)
+    augmentation = only(Augmentation, data)
+    if learn.labels.dim() > 1 and data.balanced:
+        raise ValueError(f"images of {data.name} have several labels: leave out data.balanced")
+    if learn.pixels.is_floating_point() and (data.rand_augment or data.auto_augment or data.color_jitter):
+        raise ValueError(
+            f"{data.name} has no colors: leave out data.rand_augment, data.auto_augment and data.color_jitter"
+        )
     val = loader(everything.take(held)) if len(held) else None
     return Parts(loader(learn, augmentation), val, loader(test), learn.classes, whole.digest, whole.split_off)
 

@@ -16,6 +16,7 @@ from vixformer.jsonfile import Values
 from vixformer.registry import fitted
 from vixformer.results.files import read_tensors, write_tensors
 from vixformer.results.schema import Amount, Conversion, Count
+from vixformer.training.average import Average
 from vixformer.training.group import here, parted, whole
 
 
@@ -69,6 +70,8 @@ class State:
     history: list[Values] = field(default_factory=list)
     conversion: Values | None = None
     """What the model was made from, where it was."""
+    average: Average | None = None
+    """Of the weights, where the recipe asks for it."""
 
     GENERATORS = ("order", "augment", "redraw")
     NUMBERS = ("epoch", "batch", "steps", "rate_factor", "seconds", "sums", "history", "conversion")
@@ -80,6 +83,8 @@ class State:
         for number, values in optimizer["state"].items():
             found = {key: whole(torch.as_tensor(value)) for key, value in values.items() if value is not None}
             tensors |= {f"optimizer.{number}.{key}": value for key, value in found.items()}
+        if self.average is not None:
+            tensors |= {f"average.{name}": t.contiguous() for name, t in self.average.weights.items()}
         tensors |= {f"generator.{name}": getattr(self, name).get_state() for name in self.GENERATORS}
         tensors["generator.torch"] = torch.get_rng_state()
         note = {name: getattr(self, name) for name in self.NUMBERS} | {"scaler": self.scaler.state_dict()}
@@ -92,7 +97,9 @@ class State:
         fitted(Note, note, f"{path} is damaged")
         fitted(list[dict[str, float]], note["history"], f"{path} is damaged: its history")
         if note["epoch"] != len(note["history"]) or (note["batch"] > 0) != (note["sums"]["images"] > 0):
-            raise ValueError(f"{path} is damaged: its history is not that of {note['epoch']} epochs and {note['batch']} batches")
+            raise ValueError(
+                f"{path} is damaged: its history is not that of {note['epoch']} epochs and {note['batch']} batches"
+            )
         compared = [*note["history"], *(note["conversion"]["stages"] if note["conversion"] else [])]
         if monitor is not None and any(not isinstance(record.get(monitor), int | float) for record in compared):
             raise ValueError(f"{path} is damaged: an epoch of its history has no {monitor}, which chooses the best one")
@@ -100,7 +107,9 @@ class State:
             self._load(tensors, note)
         except (KeyError, IndexError, RuntimeError, TypeError, ValueError) as error:
             lines = [line.strip() for line in str(error).splitlines()]  # torch names every weight, one a line
-            raise ValueError(f"{path} does not fit this recipe: {' '.join(lines[:2])}{' ...' if lines[2:] else ''}") from None
+            raise ValueError(
+                f"{path} does not fit this recipe: {' '.join(lines[:2])}{' ...' if lines[2:] else ''}"
+            ) from None
 
     def _load(self, tensors: dict[str, Tensor], note: Values) -> None:
         weights = _part(tensors, "model.")
@@ -115,6 +124,10 @@ class State:
             number, _, key = name.partition(".")
             state.setdefault(int(number), {})[key] = parted(tensor, parameters[int(number)])
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
+        if self.average is not None:
+            averaged = _part(tensors, "average.")
+            for name, t in self.average.weights.items():
+                t.copy_(averaged[name])
         for name in self.GENERATORS:
             getattr(self, name).set_state(tensors[f"generator.{name}"])
         torch.set_rng_state(tensors["generator.torch"])
@@ -130,5 +143,11 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def _unshared(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """A weight that several layers share once, under its first name."""
     seen: set[int] = set()
-    places = {name: here(t).data_ptr() for name, t in state.items()}
-    return {name: t for name, t in state.items() if not places[name] or not (places[name] in seen or seen.add(places[name]))}
+    found: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        place = here(tensor).data_ptr()
+        if place not in seen:
+            found[name] = tensor
+        if place:  # an empty tensor has none
+            seen.add(place)
+    return found

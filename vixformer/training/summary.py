@@ -10,7 +10,7 @@ from vixformer.training.state import State
 from vixformer.version import code_version
 
 
-def summarise(recipe: Recipe, parts: Parts, state: State, scores: Scores, chosen: Values) -> Values:
+def summarize(recipe: Recipe, parts: Parts, state: State, scores: Scores, chosen: Values) -> Values:
     """`scores` are of the test set, `chosen` is the record of the epoch that validation chose."""
     history = state.history
     seconds = sum(r["seconds"] for r in history)
@@ -34,8 +34,9 @@ def summarise(recipe: Recipe, parts: Parts, state: State, scores: Scores, chosen
         **{f"val_{k}": chosen.get(f"val_{k}") for k in ("loss", "top1", "top5")},
         **prefixed("test", scores),
         "per_class": scores.per_class(parts.classes),
-        "confusion": scores.confusion(len(parts.classes)),
     }
+    if scores.logits is None:
+        summary["confusion"] = scores.confusion(len(parts.classes))
     if parts.split_off:
         summary["split_off"] = parts.split_off
     if state.conversion is not None:
@@ -46,4 +47,5 @@ def summarise(recipe: Recipe, parts: Parts, state: State, scores: Scores, chosen
 
 
 def prefixed(part: str, scores: Scores) -> dict[str, float]:
-    return {f"{part}_loss": scores.loss, f"{part}_top1": scores.top1, f"{part}_top5": scores.top5}
+    found = {"loss": scores.loss, "top1": scores.top1, "top5": scores.top5, **scores.several}
+    return {f"{part}_{name}": value for name, value in found.items()}

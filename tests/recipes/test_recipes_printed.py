@@ -19,7 +19,9 @@ from vixformer.data.dataset import Images
 from vixformer.experiments.search.space import Choice, Range, Space, read_space
 from vixformer.training.optim import learning_rate
 
-PHOTOGRAPHS = Images.all(torch.zeros(1, 3, 32, 32, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64), tuple("abcdefghij"))
+PHOTOGRAPHS = Images.all(
+    torch.zeros(1, 3, 32, 32, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64), tuple("abcdefghij")
+)
 
 
 def built(recipe: Recipe, **options: Any) -> Any:
@@ -54,9 +56,15 @@ def test_spaces_vary_alpha_everywhere() -> None:
 
 def test_adamw_of_a_space_is_that_of_its_recipe() -> None:
     printed = load_recipe("cifar-kernels/elu-4").train
-    found = {name: d.values[0] for name, d in space("elu-wider").variables(1).items() if isinstance(d, Choice)} | {"optimizer": "adamw"}
+    found = {name: d.values[0] for name, d in space("elu-wider").variables(1).items() if isinstance(d, Choice)} | {
+        "optimizer": "adamw"
+    }
     train = space("elu-wider").applied(load_recipe("cifar-kernels/elu-1"), found).train
-    assert (train.optimizer, train.weight_decay, train.decays) == (printed.optimizer, printed.weight_decay, printed.decays)
+    assert (train.optimizer, train.weight_decay, train.decays) == (
+        printed.optimizer,
+        printed.weight_decay,
+        printed.decays,
+    )
 
 
 def test_the_space_of_relu_is_that_of_its_text() -> None:
@@ -120,7 +128,12 @@ def test_settings_of_public_code() -> None:
     for name in list_recipes("hybrid*/*"):
         recipe = load_recipe(name)
         model: Any = recipe.model
-        assert (recipe.train.redraw_every, recipe.train.decays, model.pos_std, model.norm_eps) == (None, "all", 0.02, 1e-5)
+        assert (recipe.train.redraw_every, recipe.train.decays, model.pos_std, model.norm_eps) == (
+            None,
+            "all",
+            0.02,
+            1e-5,
+        )
         assert recipe.data.interpolation == ("bilinear" if "imagenet" in name else "nearest")
     model = built(load_recipe("hybrid/cifar10/all-standard"))
     assert model.pos.embed.std().item() == pytest.approx(0.02, rel=0.05)

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,12 @@ import pytest
 import torch
 from PIL import Image
 
+from vixformer import load_recipe
 from vixformer.cli import main
 from vixformer.config import Data, Recipe, Train
 from vixformer.data import cache
 from vixformer.data.folder import Folder
+from vixformer.experiments.suit import suited
 from vixformer.notes import Note
 from vixformer.progress import decoding
 from vixformer.training.parts import load_parts
@@ -64,12 +67,15 @@ def unlabeled_test(root: Path) -> None:
     ("change", "words"),
     [
         (lambda _: None, r"there are only 21 images to train on: give --train.batch-size 16"),
-        (only_one_class, "has only one class, cat"),
+        (only_one_class, "train has one class folder, cat, and a classifier needs at least two classes: add a folder"),
         (one_image_a_class, "one class has a single one: add images, or give --data.val-fraction 0"),
         (lambda root: shutil.rmtree(root), "there is no folder .*photos: give --data FOLDER"),
         (unlabeled_test, "test has no class folders"),
         (lambda root: (root / "train/emu").mkdir(), r"emu is a class folder without images \(.bmp, "),
-        (lambda root: image().save(root / "test/cat/0.png") or (root / "test/cat").rename(root / "test/emu"), "test has the class emu"),
+        (
+            lambda root: image().save(root / "test/cat/0.png") or (root / "test/cat").rename(root / "test/emu"),
+            "test has the class emu",
+        ),
         (dead_link, "0.png is a broken link"),
         (lambda root: (root / "train/dog/3.png").write_bytes(b""), "3.png is no image that can be read"),
     ],
@@ -90,7 +96,13 @@ def test_what_is_wrong_with_a_folder_is_one_sentence(
 
 def test_every_kind_of_image_side_by_side(root: Path) -> None:
     folder = root / "train" / "cat"
-    for mode, name in (("L", "grey.png"), ("CMYK", "cmyk.jpg"), ("P", "palette.gif"), ("RGBA", "clear.webp"), ("RGB", "é 日本 🙂.PNG")):
+    for mode, name in (
+        ("L", "gray.png"),
+        ("CMYK", "cmyk.jpg"),
+        ("P", "palette.gif"),
+        ("RGBA", "clear.webp"),
+        ("RGB", "é 日本 🙂.PNG"),
+    ):
         image(mode=mode).save(folder / name)
     image().save(folder / "moving.gif", save_all=True, append_images=[image()])
     Image.fromarray(np.full((8, 8), 40_000, np.uint16)).save(folder / "deep.png")
@@ -121,12 +133,16 @@ def test_large_images_that_nobody_resizes_are_named(root: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["file", "/proc/nothing", None])
-def test_where_nothing_can_be_stored_images_are_kept_in_memory(root: Path, monkeypatch: pytest.MonkeyPatch, where: str | None) -> None:
+def test_where_nothing_can_be_stored_images_are_kept_in_memory(
+    root: Path, monkeypatch: pytest.MonkeyPatch, where: str | None
+) -> None:
     stored = Data(name="folder", root=str(root)).source().read("train").pixels
     (root.parent / "file").write_bytes(b"")
     if where is None:  # a user without a home, as in many containers
         monkeypatch.delenv("XDG_CACHE_HOME")
-        monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("Could not determine home directory.")))
+        monkeypatch.setattr(
+            Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("Could not determine home directory."))
+        )
     else:
         monkeypatch.setenv("XDG_CACHE_HOME", str(root.parent / where))
     monkeypatch.setattr(cache, "IN_MEMORY", {})
@@ -157,12 +173,15 @@ def test_without_a_test_folder_some_of_each_class_are_set_apart(root: Path, chan
     assert source.files("test") == Folder(root).files("test")
     whole = Folder(root, (8, 8)).whole()
     assert (len(whole.train), len(whole.test), whole.train.classes) == (20, 4, ("cat", "dog"))
-    assert whole.split_off.endswith("no test folder: 4 of 24 images (20% of each class) are set apart for testing, always the same ones")
+    assert whole.split_off.endswith(
+        "no test folder: 4 of 24 images (20% of each class) are set apart for testing, always the same ones"
+    )
     (cat,) = {path.parent for path, label in train.items() if label == 0}
     image().save(cat / "new.png")
     assert len(set(dict(Folder(root).files("test"))) & set(test)) >= 3  # one more image moves one at most
     assert len(Folder(root, test_split=0.5).files("test")) == 6 + 6
-    assert set(dict(Folder(root, test_split=0.99).files("train")).values()) == {0, 1}  # every class keeps an image to train on
+    # every class keeps an image to train on
+    assert set(dict(Folder(root, test_split=0.99).files("train")).values()) == {0, 1}
 
 
 def test_a_class_may_be_called_train(root: Path) -> None:
@@ -174,7 +193,19 @@ def test_a_class_may_be_called_train(root: Path) -> None:
 def test_a_folder_is_all_that_a_training_needs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What was picked and which images test is said once; the next command is the last line."""
     out = root.parent / "runs"
-    main(["train", "quick/exact", "--data", str(flat(root)), "--train.epochs", "2", "--train.no-measure", "--out", str(out)])
+    main(
+        [
+            "train",
+            "quick/exact",
+            "--data",
+            str(flat(root)),
+            "--train.epochs",
+            "2",
+            "--train.no-measure",
+            "--out",
+            str(out),
+        ]
+    )
     (folder,) = out.iterdir()
     summary, recipe = (json.loads((folder / name).read_text()) for name in ("summary.json", "recipe.json"))
     assert "4 of 24 images" in summary["split_off"]
@@ -184,7 +215,9 @@ def test_a_folder_is_all_that_a_training_needs(root: Path, capsys: pytest.Captur
     said = capsys.readouterr()
     both = said.out + said.err
     assert both.count("set apart for testing") == 1
-    assert "images of 32 x 32 pixels (--data.resize), batches of 8 (--train.batch-size). The flags choose others." in both
+    assert (
+        "images of 32 x 32 pixels (--data.resize), batches of 8 (--train.batch-size). The flags choose others." in both
+    )
     assert said.out.splitlines()[-1] == f"Next: vix predict {folder} IMAGE, or vix report {out}"
 
 
@@ -193,7 +226,9 @@ def test_models_of_a_comparison_get_the_same_images(root: Path, capsys: pytest.C
     few = ["--epochs", "1", "--jobs", "2", "--train.no-measure", "--out", str(out)]
     main(["compare", "quick/exact", "quick/fourier", "--data", str(flat(root)), *few])
     recipes = [json.loads(path.read_text()) for path in out.glob("*/recipe.json")]
-    assert [(r["data"]["name"], r["data"]["resize"], r["train"]["batch_size"]) for r in recipes] == [("folder", 32, 8)] * 2
+    assert [(r["data"]["name"], r["data"]["resize"], r["train"]["batch_size"]) for r in recipes] == [
+        ("folder", 32, 8)
+    ] * 2
     said = capsys.readouterr()
     assert (said.out + said.err).count("set apart for testing") == 1
     assert said.out.splitlines()[-1].startswith(f"Next: vix report {out}, or vix predict {out}/quick-")
@@ -212,3 +247,21 @@ def test_data_that_is_neither_a_set_nor_a_folder(data: str, says: str, capsys: p
 def test_gray_images_for_models_that_know_them(root: Path) -> None:
     recipe = Recipe(data=Data(name="folder", root=str(root), resize=8, gray=True), train=Train(batch_size=8))
     assert load_parts(recipe, torch.device("cpu")).train.images.shape == (1, 8, 8)
+
+
+def test_folders_beside_train_are_named(root: Path) -> None:
+    """They were ignored without a word."""
+    for name in ("daisy", "roses", "notes"):
+        (root / name).mkdir()
+    image().save(root / "daisy/1.png")
+    image().save(root / "roses/1.png")
+    assert Folder(root).unused() == ["daisy", "roses"]
+    recipe = load_recipe("quick/exact")
+    asked = {"": replace(recipe, data=replace(recipe.data, name="folder", root=str(root)))}
+    with pytest.warns(Note, match="photos has a folder train, so its other folders of images are not used: daisy, ros"):
+        suited(asked, ())
+    shutil.rmtree(root / "train")
+    shutil.rmtree(root / "test")
+    shutil.rmtree(root / "notes")
+    assert Folder(root).unused() == []
+    assert Folder(root).classes() == ["daisy", "roses"]

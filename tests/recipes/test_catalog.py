@@ -1,6 +1,7 @@
 """What a recipe is known by stays what it was, so that runs are found again.
 
-Who changes recipes on purpose runs `python -m tests.recipes.test_content` and looks at which lines of content.json changed.
+Who changes recipes on purpose runs `python -m tests.recipes.test_catalog` and looks at which lines of content.json
+changed.
 """
 
 from __future__ import annotations

@@ -1,0 +1,142 @@
+"""A CSV or Parquet file of images, and everything that may be wrong with it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.support.command import TINY, run
+from tests.support.datasets import CLASSES, PER_CLASS, TEST_PER_CLASS, write_photos
+from vixformer.commands.flags import data_options
+from vixformer.data.dataset import open_data
+from vixformer.notes import Note
+from vixformer.results.runs import read_run
+
+pytestmark = pytest.mark.usefixtures("cache")
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    write_photos(tmp_path / "photos")
+    return tmp_path / "photos"
+
+
+def write(photos: Path, titles: Sequence[str] = ("path", "label", "split"), ending: str = ".csv") -> Path:
+    files = sorted(photos.glob("*/*/*.png"))
+    rows = [(str(f.relative_to(photos)), f.parent.name, f.parent.parent.name)[: len(titles)] for f in files]
+    table = photos / f"images{ending}"
+    if ending == ".csv":
+        with table.open("w", newline="") as file:
+            csv.writer(file).writerows([titles, *rows])
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.table(dict(zip(titles, map(list, zip(*rows, strict=True)), strict=True))), table)
+    return table
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_it_is_the_folder_that_it_lists(photos: Path, ending: str) -> None:
+    table, folder = (open_data(name, path, (28, 28)).whole() for name, path in (
+        ("table", write(photos, ("Image", "class", "subset"), ending)), ("folder", photos)
+    ))  # fmt: skip
+    assert table.digest == folder.digest
+    assert len(table.train) == CLASSES * PER_CLASS
+    assert table.split_off == ""
+
+
+def test_without_a_column_of_parts_some_of_each_class_are_set_apart(photos: Path) -> None:
+    whole = open_data("table", write(photos, ("path", "label")), (28, 28)).whole()
+    total = CLASSES * (PER_CLASS + TEST_PER_CLASS)
+    assert len(whole.train) + len(whole.test) == total
+    assert abs(len(whole.test) - 0.2 * total) <= CLASSES
+    assert "names no test images" in whole.split_off
+
+
+def test_numbers_are_classes_in_their_order(photos: Path) -> None:
+    files = sorted(photos.glob("train/*/*.png"))[:24]
+    table = photos / "numbers.csv"
+    table.write_text("file,target\n" + "".join(f"{f.relative_to(photos)},{i % 12}\n" for i, f in enumerate(files)))
+    assert open_data("table", table, (8, 8)).read("train").classes == tuple(map(str, range(12)))
+
+
+def test_images_that_validate_elsewhere_train_here(photos: Path) -> None:
+    table = write(photos)
+    table.write_text(table.read_text().replace("0.png,class-0,train", "0.png,class-0,val"))
+    with pytest.warns(Note, match="whose part is val train too"):
+        assert len(open_data("table", table, (8, 8)).read("train")) == CLASSES * PER_CLASS
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("name,label\na.png,x\n", "has no column path: it has name, label; call one of them path"),
+        ("path,kind\na.png,x\n", "has no column label: it has path, kind"),
+        ("path,label\n", "lists no images: it needs a line of titles"),
+        ("", "lists no images"),
+        ("path,label\nnothere.png,x\n", "line 2: there is no image .*nothere.png"),
+        ("path,label\ntrain/class-0/0.png,\n", "line 2, has no label"),
+        ("path,label\ntrain/class-0/0.png,a,b\n", "has more columns than the first line has titles"),
+        ("path,label\n" + "x" * 200_000, "cannot read .*bad.csv: field larger than field limit"),
+        ("path,label,split\ntrain/class-0/0.png,x,trian\n", "line 2: split must be train, test or val, not trian"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(photos: Path, text: str, says: str) -> None:
+    table = photos / "bad.csv"
+    table.write_text(text)
+    with pytest.raises(ValueError, match=says):
+        open_data("table", table, (8, 8)).whole()
+
+
+def test_parquet_without_pyarrow_and_damaged(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = photos / "images.parquet"
+    table.write_bytes(b"PAR1 and nothing else")
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match=r"cannot read .*images.parquet"):
+        open_data("table", table).whole()
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(ValueError, match="Parquet files need pyarrow: pip install pyarrow, or write CSV"):
+        open_data("table", table).whole()
+
+
+def test_a_command_takes_it(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = write(photos)
+    small = ("--model.embed-dim", "16", "--model.num-heads", "2", "--train.epochs", "1", "--train.no-measure")
+    out = run(capsys, "train", "quick/exact", "--data", str(table), *small, "--out", str(tmp_path / "runs"))
+    assert "test top-1" in out
+    assert TINY
+    with pytest.raises(ValueError, match=r"there is no file nothere.csv: --data takes a folder"):
+        data_options("nothere.csv")
+    assert torch.is_tensor(open_data("table", table, (8, 8)).read("test").pixels)
+
+
+def test_images_with_several_labels(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Clothes have their class, and shirts are also tops, as pullovers are."""
+    table = write(photos)
+    lines = table.read_text().replace("class-0", "shirt;top").replace("class-2", "pullover;top")
+    table.write_text(lines.replace("shirt;top/", "class-0/").replace("pullover;top/", "class-2/"))
+    whole = open_data("table", table, (28, 28)).whole()
+    assert whole.train.classes == ("class-1", "pullover", "shirt", "top")
+    assert whole.train.labels.sum(0).tolist() == [PER_CLASS, PER_CLASS, PER_CLASS, 2 * PER_CLASS]
+    table.write_text(table.read_text().replace(",train", "").replace(",test", "").replace(",split", ""))
+    assert len(open_data("table", table, (28, 28)).whole().test) == round(0.2 * 3 * (PER_CLASS + TEST_PER_CLASS))
+    small = ("--model.embed-dim", "32", "--model.num-heads", "2", "--train.epochs", "12", "--train.no-measure")
+    options = ("--data.resize", "28", "--data.mixup", "0.2", "--train.class-weights", "--train.batch-size", "16")
+    out = run(capsys, "train", "quick/exact", "--data", str(table), *small, *options, "--out", str(tmp_path / "runs"))
+    assert "test top-1" in out
+    (folder,) = (tmp_path / "runs").iterdir()
+    summary = read_run(folder).summary
+    assert summary is not None
+    assert summary["test_map"] > 70
+    assert summary["test_f1"] > 60
+    assert "confusion" not in summary
+    assert set(summary["per_class"]) == {"class-1", "pullover", "shirt", "top", "macro avg", "weighted avg"}
+    (line,) = run(capsys, "predict", str(folder), str(photos / "test/class-2/0.png"), "--json").splitlines()
+    assert sum(one["probability"] for one in json.loads(line)["top"]) > 1.2  # each has a probability of its own
