@@ -1,4 +1,5 @@
-"""The command `vix`: a word, and the file in commands/ that it runs. Only this, commands/, tables.py and terminal.py print."""
+"""The command `vix`: a word, and the file in commands/ that it runs. Only this, commands/, tables.py and terminal.py
+print."""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ def _run(args: list[str]) -> None:
     try:
         if not args or args[0] in ("-h", "--help", "help"):
             _help()
-        elif args[0] == "--version":
+        elif args[0] in ("--version", "-V", "version"):
             print(f"vix {__version__}")
         else:
-            _call(*args)
+            _call(args)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -51,11 +52,16 @@ def _refuse(sentence: str) -> NoReturn:
     sys.exit(2)
 
 
-def _call(word: str, *args: str) -> None:
+def _call(typed: Sequence[str]) -> None:
     from vixformer.options import help_of, parse, pick_kind
+    from vixformer.plugins import FLAG, load_installed, load_plugin, split_words
     from vixformer.registry import pick
 
+    files, (word, *args) = split_words(typed)
     pick(dict.fromkeys(COMMANDS), word, "command")
+    load_installed()
+    for file in files:
+        load_plugin(file)
     command = importlib.import_module(f"vixformer.commands.{word}")
     wants_help = "--help" in args or "-h" in args
     rest = [arg for arg in args if not wants_help or arg not in ("--help", "-h")]
@@ -70,7 +76,7 @@ def _call(word: str, *args: str) -> None:
         first = rest[0] if rest and not rest[0].startswith("-") else None
         print(help_of(kind, name, about, first, shutil.get_terminal_size((80, 40)).columns), end="")
         return
-    options = parse(kind, rest, name)
+    options = parse(kind, [*rest, *(word for file in files for word in (FLAG, file))], name)
     from vixformer.tables import tables_as
     from vixformer.terminal import decoding_shown
 
@@ -86,6 +92,7 @@ def _help() -> None:
         for word in words:
             first, *more = textwrap.wrap(summary(word), max(width - len(indent), 40))
             print(f"  vix {word:<12} {first}", *(indent + line for line in more), sep="\n")
+    print(f"  {'vix --version':<16} Print the version.")
     print('\n"vix COMMAND --help" explains the options of a command.')
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
-import importlib
-import importlib.util
 import math
-import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from vixformer.jsonfile import Given, Values
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T")
 LARGEST = 2**53
@@ -22,22 +23,24 @@ LARGEST = 2**53
 
 
 class Named:
-    """Classes known by a word: `class Stem(Named, family="stem")` opens a family, `class Conv(Stem, name="conv")` joins it."""
+    """Classes known by a word: `class Stem(Named, family="stem")` opens a family, `class Conv(Stem, name="conv")` joins
+    it."""
 
     families: ClassVar[list[type[Named]]] = []
     family: ClassVar[str]
     members: ClassVar[dict[str, type]]
     name: ClassVar[str]
 
-    def __init_subclass__(cls, *, family: str | None = None, name: str | None = None, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
+    def __init_subclass__(cls, *, family: str | None = None, name: str | None = None) -> None:
+        super().__init_subclass__()
         if family is not None:
             cls.family, cls.members = family, {}
             Named.families.append(cls)
         if name is not None:
             if name in cls.members:
                 raise ValueError(
-                    f'two classes want the {cls.family} name "{name}": {cls.members[name].__qualname__} and {cls.__qualname__}'
+                    f'two classes want the {cls.family} name "{name}": {cls.members[name].__qualname__} and'
+                    f" {cls.__qualname__}"
                 )
             cls.name = name
             cls.members[name] = cls
@@ -47,6 +50,7 @@ class Named:
         return pick(cls.members, name, cls.family)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
     """What every `Config` is; a family says in its own which kind of class owns it."""
 
@@ -55,64 +59,25 @@ class Settings:
 
 
 class Configured(Named):
-    """Named classes that each own a frozen dataclass `Config`: `config.owner(config, ...)` builds what a configuration describes.
+    """Named classes that each own a frozen dataclass `Config`: `config.owner(config, ...)` builds what a configuration
+    describes.
 
-    A field annotated with the `Config` of a family's base (`Config.chooses` is the family) holds the configuration of any member.
+    A field annotated with the `Config` of a family's base (`Config.chooses` is the family) holds the configuration of
+    any member.
     """
 
     Config: ClassVar[type[Settings]]
 
-    def __init_subclass__(cls, *, family: str | None = None, name: str | None = None, **kwargs: Any) -> None:
-        super().__init_subclass__(family=family, name=name, **kwargs)
+    def __init_subclass__(cls, *, family: str | None = None, name: str | None = None) -> None:
+        super().__init_subclass__(family=family, name=name)
         if family is not None:
             cls.Config.chooses = cls
         if name is not None:
             if "Config" not in vars(cls):
-                place = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.Config"}  # where pickle will look for it
+                # where pickle will look for it
+                place = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.Config"}
                 cls.Config = dataclasses.dataclass(frozen=True, kw_only=True)(type("Config", (cls.Config,), place))
             cls.Config.owner = cls
-
-
-def is_foreign(cls: type) -> bool:
-    """Whether a class was defined outside of this package."""
-    return cls.__module__.partition(".")[0] != __package__
-
-
-def foreign() -> Values:
-    """The modules outside this package whose classes joined a family, and their files: a helper process needs them to know the same names.
-    It cannot import classes of a script or a notebook; these are listed separately."""
-    members: list[Any] = [cls for family in Named.families for cls in family.members.values() if is_foreign(cls)]
-    scripts = ("__main__", "__mp_main__")
-    modules = sorted({cls.__module__ for cls in members}.difference(scripts))
-    return {
-        "path": [place for place in sys.path if isinstance(place, str)],  # others are ignored by Python too
-        "modules": {name: getattr(sys.modules.get(name), "__file__", None) for name in modules},
-        "script": sorted(cls.name for cls in members if cls.__module__ in scripts),
-    }
-
-
-def import_foreign(found: Given) -> None:
-    """In the helper process: what `foreign` found."""
-    sys.path[:] = found["path"]
-    for name, file in found["modules"].items():
-        if name in sys.modules:
-            continue
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError:  # loaded by its file alone
-            spec = importlib.util.spec_from_file_location(name, file) if file else None
-            if spec is None or spec.loader is None:
-                raise
-            sys.modules[name] = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(sys.modules[name])
-
-
-def complaint(error: BaseException, found: Given) -> str:
-    """Of the helper process, in one sentence."""
-    if found["script"] and str(error).startswith("unknown "):
-        names = ", ".join(found["script"])
-        return f"another process cannot import {names} from a script or a notebook: move the class to a file of its own and import that"
-    return str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
 
 
 def pick(choices: Mapping[str, T], word: str, what: str) -> T:
@@ -122,20 +87,23 @@ def pick(choices: Mapping[str, T], word: str, what: str) -> T:
     raise ValueError(unknown(what, word, choices))
 
 
-def later(default: Any) -> Any:
-    """A field that was added after runs had been named by their content hash: `stated` leaves it out at this default."""
+def later(default: T) -> T:
+    """A field that was added after runs had been named by their content hash: `stated` leaves it out at this
+    default."""
     return dataclasses.field(default=default, metadata={"later": True})
 
 
-def fields_of(config: Any) -> tuple[dataclasses.Field[Any], ...]:
+def fields_of(config: DataclassInstance | type) -> tuple[dataclasses.Field[object], ...]:
     """Of a dataclass that a type variable stands for."""
     return dataclasses.fields(config)
 
 
-def stated(config: Any) -> Values:
+def stated(config: DataclassInstance) -> Values:
     """The fields of a configuration and their values, as they are written down and hashed."""
     values = {field: getattr(config, field.name) for field in dataclasses.fields(config)}
-    return {field.name: value for field, value in values.items() if "later" not in field.metadata or value != field.default}
+    return {
+        field.name: value for field, value in values.items() if "later" not in field.metadata or value != field.default
+    }
 
 
 def unknown(what: str, word: str, choices: Iterable[str]) -> str:
@@ -152,7 +120,9 @@ def checked(config: type[T], values: Given, where: str) -> T:
         if key not in names:
             raise ValueError(unknown(f"option of {where}", key, names))
     try:
-        made = _adapter(config).validate_python({key: _worded(value, _hints(config)[key]) for key, value in values.items()})
+        made = adapter(config).validate_python(
+            {key: _worded(value, _hints(config)[key]) for key, value in values.items()}
+        )
     except ValidationError as error:
         raise ValueError(f"{where}: {_sentence(error, _hints(config))}") from None
     for key, value in values.items():
@@ -166,9 +136,10 @@ def checked(config: type[T], values: Given, where: str) -> T:
 
 
 def fitted(kind: type[T], value: Any, where: str) -> T:
-    """The value itself, if it has the shape of `kind` (a TypedDict, a list of them). `where` begins the error message."""
+    """The value itself, if it has the shape of `kind` (a TypedDict, a list of them). `where` begins the error
+    message."""
     try:
-        _adapter(kind).validate_python(value, strict=True)
+        adapter(kind).validate_python(value, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -190,7 +161,7 @@ def _hints(config: type) -> Values:
 
 
 @functools.cache
-def _adapter(config: type) -> TypeAdapter[Any]:
+def adapter(config: type) -> TypeAdapter[Any]:
     """Made once: that takes milliseconds, and a report checks a thousand configurations."""
     return TypeAdapter(config)
 
@@ -218,9 +189,9 @@ def _sentence(error: ValidationError, hints: Given) -> str:
     return f"{key} must be {' or '.join(dict.fromkeys(wanted))}, not {_short(first['input'])}"
 
 
-def _wanted(error: Any) -> str:
+def _wanted(error: ErrorDetails) -> str:
     if error["type"] == "literal_error":
-        return error["ctx"]["expected"].replace("'", "")
+        return error.get("ctx", {})["expected"].replace("'", "")
     if error["type"] == "too_short":
         return "at least one number"
     what: str = error["msg"].removeprefix("Input should be ").split(",")[0]

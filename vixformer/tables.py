@@ -24,8 +24,10 @@ NAMES = ("model", "recipe", "run", "document", "image", "file", "data", "data se
 """Columns of names, whose folder may be left out if all rows share it."""
 EXPRESSIONS = ("attention", "from", "to")
 """Columns of layouts, which may be shortened, with a legend."""
-TEXTS = ("exhibit", "what it shows", "positions", "layers", "new", "dropped", "values", "state", "date", "here", "what it is", "verdict",
-         "train + test", "kernel=", "options and defaults", "folder", "resume with")  # fmt: skip
+TEXTS = ("exhibit", "what it shows", "positions", "layers", "new", "dropped", "values", "state", "date", "here",
+"what it is", "verdict",
+         "problem", "train + test", "kernel=", "format", "options and defaults", "folder",
+         "resume with")  # fmt: skip
 """Columns of words, which wrap. All other columns are numbers and end where their neighbors end."""
 GAP, LEAST_TEXT, LEAST_NAME, LONGEST_LEGEND = 2, 24, 16, 10
 
@@ -34,7 +36,9 @@ def _split(text: object) -> object:
     return tuple(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else text
 
 
-Titles = Annotated[tuple[str, ...], BeforeValidator(_split), Means("the names of columns, separated by commas", "A,B,...")]
+Titles = Annotated[
+    tuple[str, ...], BeforeValidator(_split), Means("the names of columns, separated by commas", "A,B,...")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +61,11 @@ class Shown(Columns):
     """Print the tables as JSON."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Listed(Shown):
+    """Tables that cost nothing to print again: an unknown column is an error at once."""
+
+
 _shown: ContextVar[Columns | None] = ContextVar("shown", default=None)
 _kept: ContextVar[list[tuple[str, list[dict[str, object]]]]] = ContextVar("kept")
 _wrong: ContextVar[list[str]] = ContextVar("wrong")
@@ -65,14 +74,17 @@ _wrong: ContextVar[list[str]] = ContextVar("wrong")
 
 @contextlib.contextmanager
 def tables_as(shown: object) -> Iterator[None]:
-    """Inside, tables are printed as these options say. A column that is not there is an error at the end, so that no result is lost."""
+    """Inside, tables are printed as these options say. A column that is not there is an error at the end, so that no
+    result is lost."""
     found = shown if isinstance(shown, Columns) else Shown()
     tokens = _shown.set(found), _kept.set([]), _wrong.set([])
     try:
-        yield
-        kept = _kept.get()
-        if kept and isinstance(found, Shown) and found.json:
-            print(json.dumps(kept[0][1] if len(kept) == 1 else dict(kept), indent=2, ensure_ascii=False))
+        try:
+            yield
+        finally:  # also of a command that fails after its table
+            kept = _kept.get()
+            if kept and isinstance(found, Shown) and found.json:
+                print(json.dumps(kept[0][1] if len(kept) == 1 else dict(kept), indent=2, ensure_ascii=False))
         if _wrong.get():
             raise ValueError(_wrong.get()[0])
     finally:
@@ -91,7 +103,11 @@ def say(text: str) -> None:
     if text:
         file = sys.stderr if for_programs() else sys.stdout
         lines = text.splitlines() if file.isatty() else []
-        print("\n".join(textwrap.fill(line, _width(), break_long_words=False, break_on_hyphens=False) for line in lines) or text, file=file)
+        print(
+            "\n".join(textwrap.fill(line, _width(), break_long_words=False, break_on_hyphens=False) for line in lines)
+            or text,
+            file=file,
+        )
 
 
 def say_next(*commands: str) -> None:
@@ -110,11 +126,14 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], drop: Sequence[
         try:
             places = [_place(asked, columns) for asked in shown.columns]
         except ValueError as error:
+            if isinstance(shown, Listed):
+                raise
             _wrong.get().append(str(error))
             places = list(range(len(columns)))
         columns, rows = [columns[i] for i in places], [[row[i] for i in places] for row in rows]
     if isinstance(shown, Shown) and shown.json:
-        values = [dict(zip(columns, map(_value, row), strict=True)) for row in rows]
+        cells = zip(*(_values(column) for column in zip(*rows, strict=True)), strict=True)
+        values = [dict(zip(columns, row, strict=True)) for row in cells]
         _kept.get().append((name or f"table {len(_kept.get()) + 1}", values))
     elif shown.csv:
         print("\n" * bool(_kept.get()), end="")
@@ -129,7 +148,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], drop: Sequence[
 def _place(asked: str, columns: Sequence[str]) -> int:
     """The column that is meant by its title or the beginning of it."""
     slugs, wanted = [_slug(column) for column in columns], _slug(asked)
-    found = [i for i, slug in enumerate(slugs) if slug == wanted] or [i for i, slug in enumerate(slugs) if slug.startswith(wanted)]
+    found = [i for i, slug in enumerate(slugs) if slug == wanted] or [
+        i for i, slug in enumerate(slugs) if slug.startswith(wanted)
+    ]
     if len(found) != 1:
         several = f"may be {' or '.join(slugs[i] for i in found)}" if found else "is no column"
         raise ValueError(f"--columns: {asked} {several}; choose from {', '.join(slugs)}")
@@ -140,12 +161,15 @@ def _slug(title: str) -> str:
     return re.sub("[^a-z0-9-]+", "-", title.lower()).strip("-")
 
 
-def _value(cell: str) -> object:
-    """A number, where a cell is nothing else."""
-    plain = cell.replace(",", "")
-    if re.fullmatch(r"[+-]?\d+", plain):
-        return int(plain)
-    return float(plain) if re.fullmatch(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?", plain) else cell or None
+def _values(cells: Sequence[str]) -> list[object]:
+    """Of a column, all of one type: numbers where its cells are nothing else, and null where they are empty."""
+    plain = [cell.replace(",", "") for cell in cells]
+    given = [cell for cell in plain if cell]
+    if all(re.fullmatch(r"[+-]?\d+", cell) for cell in given):
+        return [int(cell) if cell else None for cell in plain]
+    if all(re.fullmatch(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?", cell) for cell in given):
+        return [float(cell) if cell else None for cell in plain]
+    return [cell or None for cell in cells]
 
 
 def _print_fitted(columns: Sequence[str], rows: Sequence[Sequence[str]], drop: Sequence[str], width: int) -> None:
@@ -154,9 +178,14 @@ def _print_fitted(columns: Sequence[str], rows: Sequence[Sequence[str]], drop: S
     going = [column for column in drop if column in columns]
     for gone in range(len(going) + 1):
         kept = [i for i, column in enumerate(columns) if column not in going[:gone]]
-        if _print_kept([columns[i] for i in kept], [[row[i] for i in kept] for row in rows], width, last=gone == len(going)):
+        if _print_kept(
+            [columns[i] for i in kept], [[row[i] for i in kept] for row in rows], width, last=gone == len(going)
+        ):
             if gone:
-                say(f"Not shown: {', '.join(map(_slug, going[:gone]))}. --wide shows all columns, --columns A,B those that you choose.")
+                say(
+                    f"Not shown: {', '.join(map(_slug, going[:gone]))}. --wide shows all columns, --columns A,B those"
+                    " that you choose."
+                )
             return
 
 
@@ -201,7 +230,12 @@ def _fitted(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -
 def _without_folders(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[list[str]], list[str]]:
     """Names without the folder that all rows share, and what was left out."""
     folders = [_folder([row[i] for row in rows]) if column in NAMES else "" for i, column in enumerate(columns)]
-    legend = [f"Every {column} begins with {folder}" for column, folder in zip(columns, folders, strict=True) if folder]
+    legend = [
+        f"Every name in the column {' and in '.join(c for c, f in zip(columns, folders, strict=True) if f == folder)}"
+        f" begins with {folder}"
+        for folder in dict.fromkeys(folders)
+        if folder
+    ]
     return [[cell.removeprefix(folder) for cell, folder in zip(row, folders, strict=True)] for row in rows], legend
 
 
@@ -234,7 +268,10 @@ def _bare(expression: str, most: int = 24) -> str:
 
 def _cut(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> tuple[list[list[str]], list[int]]:
     """The ends of the longest names, where nothing else helps."""
-    found, widths = [list(row) for row in rows], [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
+    found, widths = (
+        [list(row) for row in rows],
+        [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)],
+    )
     for i, column in enumerate(columns):
         over = sum(widths) + GAP * (len(columns) - 1) - width
         if over > 0 and (column in NAMES or column in EXPRESSIONS):
@@ -249,7 +286,9 @@ def _print(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequen
     left = [column in (*NAMES, *EXPRESSIONS, *TEXTS) for column in columns]
     wrapped = sum(any(cell_len(cell) > width for cell, width in zip(row, widths, strict=True)) for row in rows)
     for i, row in enumerate([columns, *rows]):
-        lines = [textwrap.wrap(cell, width, break_long_words=False) or [""] for cell, width in zip(row, widths, strict=True)]
+        lines = [
+            textwrap.wrap(cell, width, break_long_words=False) or [""] for cell, width in zip(row, widths, strict=True)
+        ]
         for number in range(max(map(len, lines))):
             parts = [cell[number] if number < len(cell) else "" for cell in lines]
             padded = [

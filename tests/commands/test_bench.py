@@ -7,18 +7,36 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_cli import fails, run
+from tests.support.command import fails, run
 
 QUICK = ("--seconds", "0.01", "--dim", "32", "--heads", "2", "--no-memory")
 
 
 def test_attention(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     figures, chart = tmp_path / "figures.json", tmp_path / "chart.svg"
-    args = ("bench", "attention", "softmax", "hedgehog", "--tokens", "8", "16", *QUICK, "--json", str(figures), "--chart", str(chart))
+    args = (
+        "bench",
+        "attention",
+        "softmax",
+        "hedgehog",
+        "--tokens",
+        "8",
+        "16",
+        *QUICK,
+        "--json",
+        str(figures),
+        "--chart",
+        str(chart),
+    )
     out = run(capsys, *args)
     assert all(word in out for word in ("hedgehog", "x exact", "of GEMM", "images/s", "kept", " thread"))
     found = json.loads(figures.read_text())
-    assert [(r["attention"], r["tokens"]) for r in found["rows"]] == [("softmax", 8), ("hedgehog", 8), ("softmax", 16), ("hedgehog", 16)]
+    assert [(r["attention"], r["tokens"]) for r in found["rows"]] == [
+        ("softmax", 8),
+        ("hedgehog", 8),
+        ("softmax", 16),
+        ("hedgehog", 16),
+    ]
     assert found["machine"]["torch"]
     assert found["sizes"]["dim"] == 32
     assert "<svg" in chart.read_text()
@@ -53,7 +71,9 @@ def test_crossover(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypat
     monkeypatch.setattr(crossover, "MOST", 64)  # so that it takes a second
     figures, chart = tmp_path / "figures.json", tmp_path / "chart.json"
     quick = [word for word in QUICK if word != "--no-memory"]
-    out = run(capsys, "bench", "crossover", "fourier", *quick, "--patch", "8", "--json", str(figures), "--chart", str(chart))
+    out = run(
+        capsys, "bench", "crossover", "fourier", *quick, "--patch", "8", "--json", str(figures), "--chart", str(chart)
+    )
     assert "image, patches of 8" in out
     assert "torch's scaled_dot_product_attention" in out
     (found,) = json.loads(figures.read_text())["crossings"]
@@ -66,7 +86,23 @@ def test_crossover(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypat
 
 
 def test_advise(capsys: pytest.CaptureFixture[str]) -> None:
-    args = ("advise", "--image", "32", "--patch", "8", "--dim", "32", "--depth", "2", "--heads", "2", "--batch", "2", "--seconds", "0.1")
+    args = (
+        "advise",
+        "--image",
+        "32",
+        "--patch",
+        "8",
+        "--dim",
+        "32",
+        "--depth",
+        "2",
+        "--heads",
+        "2",
+        "--batch",
+        "2",
+        "--seconds",
+        "0.1",
+    )
     out = run(capsys, *args, "--infer")
     assert 'Use --attention "' in out
     found = json.loads(run(capsys, *args, "--train", "--json"))
@@ -80,13 +116,19 @@ def test_advise(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (("bench",), 'bench needs one of the words attention, model, crossover: write "vix bench attention"'),
         (("bench", "attention", "performr"), 'unknown attention "performr"'),
-        (("bench", "attention", "softmax", "--chart", "x.gif"), "a chart ends in .svg, .png, .pdf, .html, .json, not x.gif"),
+        (
+            ("bench", "attention", "softmax", "--chart", "x.gif"),
+            "a chart ends in .svg, .png, .pdf, .html, .json, not x.gif",
+        ),
         (("bench", "attention", "softmax", "--tokens", "many"), "--tokens"),
-        (("bench", "attention", "softmax", "--dim", "30", "--heads", "4"), "num_heads must divide dim: 4 does not divide 30"),
+        (
+            ("bench", "attention", "softmax", "--dim", "30", "--heads", "4"),
+            "num_heads must divide dim: 4 does not divide 30",
+        ),
         (("bench", "model", "softmax", "--models", "vitt"), 'unknown model "vitt"'),
         (("bench", "attention", "softmax", "--device", "nowhere"), "device nowhere cannot be used here"),
         (("bench", "attention", "softmax", "--json", "nowhere/x.json"), "there is no folder nowhere"),
-        (("advise", "--image", "30", "--patch", "7"), "patch must divide image: 7 does not divide 30"),
+        (("advise", "--dim", "30", "--heads", "7"), "heads must divide dim: 7 does not divide 30"),
         (("advise", "--budget", "x"), "--budget"),
     ],
 )

@@ -48,7 +48,9 @@ def test_bash(script: Path) -> None:
 @pytest.mark.parametrize("script", ["fish"], indirect=True)
 def test_fish(script: Path) -> None:
     asked = "\n".join(f"complete -C '{line}'; echo" for line, _ in CASES)
-    done = subprocess.run(["fish", "--no-config", "-c", f"source {script}\n{asked}"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", f"source {script}\n{asked}"], capture_output=True, text=True, check=True
+    )
     for (line, expected), found in zip(CASES, done.stdout.split("\n\n"), strict=False):
         assert expected in {word.split("\t")[0] for word in found.splitlines()}, line
 
@@ -56,6 +58,9 @@ def test_fish(script: Path) -> None:
 @pytest.mark.parametrize("script", ["zsh"], indirect=True)
 def test_zsh(script: Path) -> None:
     """Its own completion needs a terminal: here the script loads, and gives bash's answers."""
-    line = f"autoload -U compinit; compinit -u -D; source {script}; COMP_WORDS=(vix train --train.schedule one); print $_comps[vix]"
+    line = (
+        f"autoload -U compinit; compinit -u -D; source {script}; COMP_WORDS=(vix train --train.schedule one); print"
+        " $_comps[vix]"
+    )
     done = subprocess.run(["zsh", "-f", "-c", line], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("_bash_complete"), done.stderr

@@ -25,7 +25,9 @@ def test_what_is_on(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_why_they_are_off_and_what_to_do(tmp_path: Path) -> None:
     environment = {**os.environ, "CC": "no-such-compiler", "XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-m", "vixformer", "doctor"], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "vixformer", "doctor"], env=environment, capture_output=True, text=True
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "off: there is no C compiler named no-such-compiler" in done.stdout
     assert "install gcc or clang, or set CC to the compiler that you have" in done.stdout

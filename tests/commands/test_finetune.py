@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import vixformer as vix
-from tests.test_package import CLASSES, TEST_PER_CLASS, write_photos
-from tests.training.test_loop import tiny
+from tests.support.datasets import CLASSES, TEST_PER_CLASS, write_photos
+from tests.support.recipes import tiny
 from vixformer.cli import main
 from vixformer.conversion.run import finetuned_recipe
 from vixformer.conversion.start import _taken, start
@@ -53,7 +53,12 @@ def test_a_few_images_are_enough(photos: Path, tmp_path: Path, capsys: pytest.Ca
     assert (recipe["data"]["resize"], recipe["data"]["gray"], recipe["train"]["weights"]) == (28, True, str(PRETRAINED))
     out, err = capsys.readouterr()
     said = out + err
-    for words in ("36 of 180 images", "--train.epochs", f"test top-1 {summary['test_top1']:.2f} %", f"Next: vix predict {folder} IMAGE"):
+    for words in (
+        "36 of 180 images",
+        "--train.epochs",
+        f"test top-1 {summary['test_top1']:.2f} %",
+        f"Next: vix predict {folder} IMAGE",
+    ):
         assert words in said, words
     predictor = Predictor.load(folder)
     assert predictor.preprocessing.classes == ("class-0", "class-1", "class-2")
@@ -106,9 +111,21 @@ def test_attention_budget_and_options(photos: Path, tmp_path: Path, capsys: pyte
     ],
 )
 @pytest.mark.usefixtures("cached")
-def test_what_is_wrong_is_one_sentence(words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_is_one_sentence(
+    words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["finetune", str(PRETRAINED), *words, "--out", str(tmp_path / "runs")])
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(says, line), line
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_table_of_images_will_do(photos: Path, cached: None, tmp_path: Path) -> None:
+    table = photos.parent / "clothes.csv"
+    files = sorted(photos.glob("*/*.png"))
+    table.write_text("path,label\n" + "".join(f"{f.relative_to(photos.parent)},{f.parent.name}\n" for f in files))
+    main(["finetune", str(PRETRAINED), "--data", str(table), *QUICK, "--out", str(tmp_path)])
+    (folder,) = tmp_path.glob("fashion-mnist-on-clothes-seed0-*")
+    assert json.loads((folder / "recipe.json").read_text())["data"]["name"] == "table"
+    assert "names no test images" in json.loads((folder / "summary.json").read_text())["split_off"]

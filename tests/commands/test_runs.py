@@ -15,7 +15,9 @@ from vixformer.commands.flags import find_run
 @pytest.fixture
 def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for age, name in enumerate(("quick-exact-seed0-0123456789ab", "quick-exact-seed1-0123456789ab", "quick-fourier-seed0-0123456789ab")):
+    for age, name in enumerate(
+        ("quick-exact-seed0-0123456789ab", "quick-exact-seed1-0123456789ab", "quick-fourier-seed0-0123456789ab")
+    ):
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "recipe.json").write_text("{}")
         os.utime(tmp_path / "runs" / name / "recipe.json", (10**9 - age, 10**9 - age))
@@ -49,7 +51,17 @@ def test_several_and_none(inside: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_state_and_how_to_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    short = ["--data.fraction", "0.02", "--epochs", "1", "--model.depth", "1", "--train.no-measure", "--out", str(tmp_path)]
+    short = [
+        "--data.fraction",
+        "0.02",
+        "--epochs",
+        "1",
+        "--model.depth",
+        "1",
+        "--train.no-measure",
+        "--out",
+        str(tmp_path),
+    ]
     main(["compare", "quick/exact", "quick/fourier", *short])
     progress = capsys.readouterr().err
     assert "run 1 of 2: quick/exact" in progress

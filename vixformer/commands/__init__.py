@@ -1,4 +1,5 @@
-"""One file a command: `Options`, a dataclass that says what it takes, and `run`. The first line of the file says what it does."""
+"""One file a command: `Options`, a dataclass that says what it takes, and `run`. The first line of the file says what
+it does."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 
 from rich.console import Console
 
-from vixformer.measure.advise import Question, check
+from vixformer.commands.flags import left_out
+from vixformer.measure.advise import Question, check, mixers, with_sizes_of_model
 from vixformer.measure.advise import advise as ask
 from vixformer.options import only
 from vixformer.tables import Columns, say, table
@@ -27,23 +28,44 @@ def run(options: Options) -> None:
 
     if options.train and options.infer:
         raise ValueError("--train or --infer, not both: leave one out")
-    question = only(Question, options)
+    question = with_sizes_of_model(only(Question, options))
     check(question)
     with Console(stderr=True).status("measuring") as status, watched() as timing:
         found = ask(question, lambda text: status.update(text))
     if options.json:
-        print(json.dumps({"question": asdict(question), "tokens": question.tokens, **asdict(found), **timing.to_dict()}, indent=2))
+        print(
+            json.dumps(
+                {"question": asdict(question), "tokens": question.tokens, **asdict(found), **timing.to_dict()}, indent=2
+            )
+        )
         return
+    if told := left_out(question.image, question.patch):
+        say(f"Note: {told}.")
     best = found.layers[:8]
     say(f"One attention layer at {question.tokens} tokens, the fastest of {len(found.layers)} and exact attention:")
     shown = [*best, *(m for m in found.layers if m.attention == "softmax" and m not in best)]
-    table(("attention", "ms", "median"), [(m.attention, f"{m.time.min:.2f}", f"{m.time.median:.2f}") for m in shown], name="layers")
+    table(
+        ("attention", "median ms", "least ms"),
+        [(m.attention, f"{m.time.median:.2f}", f"{m.time.min:.2f}") for m in shown],
+        name="layers",
+    )
     say("The whole model:")
     rows = [
-        (m.attention, f"{m.time.min:.1f}", f"{m.time.median:.1f}", str(m.ratio or "1.00"), "" if m.peak is None else megabytes(m.peak))
+        (
+            m.attention,
+            f"{m.time.median:.1f}",
+            f"{m.time.min:.1f}",
+            str(m.ratio or "1.00"),
+            *([] if question.memory is None else ["" if m.peak is None else megabytes(m.peak)]),
+        )
         for m in found.models
     ]
-    table(("attention", "ms", "median", "x exact", "peak"), rows, ("median", "peak"), "models")
+    columns = ("attention", "median ms", "least ms", "x exact", *([] if question.memory is None else ["peak"]))
+    table(columns, rows, ("least ms", "peak"), "models")
+    say(
+        f"Not timed: {' and '.join(mixers())}. They have no queries and keys, so they cannot replace attention in a"
+        " trained model; vix bench model times them."
+    )
     if not found.fits:
         say("Nothing that was measured stays within the given limits; this is the nearest.")
     say(f'Use --attention "{found.attention}". {found.reason}')
@@ -51,4 +73,7 @@ def run(options: Options) -> None:
         say(f"Equally fast, within the measurement error: {', '.join(found.ties)}.")
     say(timing.told(m.time for m in (*found.layers, *found.models)))
     if found.attention != "softmax":
-        say("What it costs in accuracy depends on the images: see docs/results; vix convert --choose measures it on a trained model.")
+        say(
+            "What it costs in accuracy depends on the images: see docs/results; vix convert --choose measures it on a"
+            " trained model."
+        )

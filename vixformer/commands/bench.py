@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pydantic import PositiveFloat
 from rich.console import Console
 
 from vixformer.commands.flags import Count, Expression
-from vixformer.measure.bench import Layers, Models, Sizes
+from vixformer.jsonfile import Values
+from vixformer.measure.bench import Conditions, Layers, Measured, Models, Sizes
 from vixformer.options import File, only, words
 from vixformer.tables import Columns, say, table
 from vixformer.terminal import count, megabytes
+
+if TYPE_CHECKING:
+    from vixformer.measure.load import Watched
 
 USUAL = (
     "softmax",
@@ -59,7 +63,7 @@ class Crossover(Written, Layers):
     expressions: tuple[Expression, ...] = words(tuple(expression for expression in USUAL if expression != "softmax"))
     """Attentions to measure, as layout expressions."""
     against: Expression = "torch"
-    """Attention to compare with. The default is torch's scaled_dot_product_attention."""
+    """Attention to compare with. The default is torch's scaled_dot_product_attention, or what --runtime makes of it."""
     patch: Count = 16
     """Side of a patch, in pixels, to compute image sizes from numbers of tokens."""
     seconds: PositiveFloat = 1.0
@@ -102,7 +106,10 @@ def _attention(options: Attention) -> None:
     _show(rows, sizes, timing, options.json)
     if options.chart is not None:
         each = [1e3 * r.time.min / r.batch / r.tokens for r in rows]
-        points = [{"attention": r.attention, "tokens": r.tokens, "microseconds a token": us} for r, us in zip(rows, each, strict=True)]
+        points = [
+            {"attention": r.attention, "tokens": r.tokens, "microseconds a token": us}
+            for r, us in zip(rows, each, strict=True)
+        ]
         write_chart(time_against_tokens(points, _title("One attention layer", sizes)), options.chart)
         say(f"The chart is in {options.chart}.")
 
@@ -123,13 +130,14 @@ def _model(options: Model) -> None:
         say(f"The chart is in {options.chart}.")
 
 
-def _title(what: str, asked: Any) -> str:
+def _title(what: str, asked: Conditions) -> str:
     compiled = ", compiled" if asked.compile else ""
-    width = f": width {asked.dim}, {asked.heads} heads" if hasattr(asked, "heads") else ""
-    return f"{what}, {'training step' if asked.train else 'inference'}, {asked.dtype}{compiled}{width}"
+    width = f": width {asked.dim}, {asked.heads} heads" if isinstance(asked, Layers) else ""
+    where = f" in {asked.runtime}" if isinstance(asked, Layers) and asked.runtime != "torch" else ""
+    return f"{what}{where}, {'training step' if asked.train else 'inference'}, {asked.dtype}{compiled}{width}"
 
 
-def _show(rows: Sequence[Any], sizes: Any, timing: Any, to_json: Path | None) -> None:
+def _show(rows: Sequence[Measured], sizes: Sizes | Models, timing: Watched, to_json: Path | None) -> None:
     from vixformer.measure.machine import in_words
     from vixformer.writing import write_json
 
@@ -137,26 +145,35 @@ def _show(rows: Sequence[Any], sizes: Any, timing: Any, to_json: Path | None) ->
     for r in rows:
         cells.append(
             (
-                r.what, r.attention, count(r.tokens), count(r.batch), f"{r.time.min:.2f}", f"{r.time.median:.2f}", f"{r.time.sd:.2f}",
-                str(r.ratio or ("1.00" if r.attention == "softmax" else "")), f"{r.images_a_second:,.0f}", _short(r.of_gemm),
+                r.what, r.attention, count(r.tokens), count(r.batch), f"{r.time.median:.2f}", f"{r.time.min:.2f}",
+                f"{r.time.sd:.2f}",
+                str(r.ratio or ("1.00" if r.attention == "softmax" else "")), f"{r.images_a_second:,.0f}",
+                _short(r.of_gemm),
                 _short(r.multiply_adds / 1e6), megabytes(r.kept), "" if r.peak is None else megabytes(r.peak),
             )
         )  # fmt: skip
     columns = (
-        "model", "attention", "tokens", "batch", "ms", "median", "sd", "x exact", "images/s", "of GEMM", "M multiply-adds", "kept", "peak",
+        "model", "attention", "tokens", "batch", "median ms", "least ms", "sd", "x exact", "images/s", "of GEMM",
+        "M multiply-adds", "kept", "peak",
     )  # fmt: skip
-    table(columns, cells, ("sd", "of GEMM", "M multiply-adds", "median", "kept", "batch", "peak", "images/s", "model"))
+    table(
+        columns, cells, ("sd", "of GEMM", "M multiply-adds", "least ms", "kept", "batch", "peak", "images/s", "model")
+    )
     facts = _facts(sizes, timing)
-    step = "a training step" if sizes.train else "inference"
+    where = f" in {sizes.runtime}" if isinstance(sizes, Layers) and sizes.runtime != "torch" else ""
+    step = "a training step" if sizes.train else f"inference{where}"
     compiled = ", compiled" if sizes.compile else ""
     say(
-        f"{in_words(facts)}, {sizes.dtype}{compiled}; {step}: "
-        f"least, median and standard deviation of {min(r.time.count for r in rows)} calls or more, all in turn; x exact is the "
-        "median over pairs of calls, with its 95 % interval."
+        f"{in_words(facts)}, {sizes.dtype}{compiled}; {step}: median, least and standard deviation of"
+        f" {min(r.time.count for r in rows)} calls or more, all in turn; x exact is the median over pairs of calls,"
+        " with its 95 % interval."
     )
     say(timing.told(r.time for r in rows))
     if to_json is not None:
-        write_json(to_json, {"machine": facts, "load": asdict(timing.load), "sizes": asdict(sizes), "rows": [asdict(r) for r in rows]})
+        write_json(
+            to_json,
+            {"machine": facts, "load": asdict(timing.load), "sizes": asdict(sizes), "rows": [asdict(r) for r in rows]},
+        )
         say(f"The figures are in {to_json}.")
 
 
@@ -164,7 +181,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2f}" if value >= 0.01 else f"{value:.1g}"
 
 
-def _facts(sizes: Any, timing: Any) -> dict[str, Any]:
+def _facts(sizes: Conditions, timing: Watched) -> Values:
     from vixformer.measure.machine import machine, usable
 
     return machine(usable(sizes.device, "device")) | {"threads": timing.threads}
@@ -183,14 +200,25 @@ def _crossover(options: Crossover) -> None:
     found: list[Crossing] = []
     with Console(stderr=True).status("bisecting") as status, watched(sizes.threads) as timing:
         for e in expressions:
-            found.append(crossover(e, sizes, against, lambda p, e=e: status.update(f"{e}: {p.tokens} tokens, {p.ratio:.2f} of exact")))
+            found.append(
+                crossover(
+                    e, sizes, against, lambda p, e=e: status.update(f"{e}: {p.tokens} tokens, {p.ratio:.2f} of exact")
+                )
+            )
     rows = []
     for c in found:
         never, always = c.faster_at is None, c.slower_at is None
-        between = f"none up to {count(MOST)}" if never else f"{c.faster_at} or fewer" if always else f"{c.slower_at} to {c.faster_at}"
+        between = (
+            f"none up to {count(MOST)}"
+            if never
+            else f"{c.faster_at} or fewer"
+            if always
+            else f"{c.slower_at} to {c.faster_at}"
+        )
         rows.append((c.attention, between, "" if never else f"{c.side(patch)} x {c.side(patch)}", str(len(c.probes))))
     table(("attention", "faster from tokens", f"image, patches of {patch}", "comparisons"), rows, ("comparisons",))
-    exact = "torch's scaled_dot_product_attention" if against == "torch" else against
+    own = "torch's scaled_dot_product_attention" if sizes.runtime == "torch" else f"{sizes.runtime}'s exact attention"
+    exact = own if against == "torch" else against
     facts = _facts(sizes, timing)
     say(
         f"{in_words(facts)}. Against {exact}, {'training' if sizes.train else 'inference'}, "
@@ -209,7 +237,8 @@ def _crossover(options: Crossover) -> None:
                 for name, us in ((exact, p.exact_us), (c.attention, p.this_us)):
                     least[name, p.tokens] = min(us, least.get((name, p.tokens), us))
         points = [
-            {"attention": name, "tokens": n, "microseconds a token": us} for (name, n), us in sorted(least.items(), key=lambda i: i[0][1])
+            {"attention": name, "tokens": n, "microseconds a token": us}
+            for (name, n), us in sorted(least.items(), key=lambda i: i[0][1])
         ]
         write_chart(time_against_tokens(points, _title("One attention layer", sizes)), options.chart)
         say(f"The chart is in {options.chart}.")

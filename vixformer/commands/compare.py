@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import NonNegativeInt
 
+from vixformer.commands.comparison import comparison
 from vixformer.commands.flags import (
     Count,
     DataOrFolder,
@@ -24,9 +25,9 @@ from vixformer.options import Changes, Folder, as_typed, sections, words
 from vixformer.registry import pick
 from vixformer.results.evidence import MARGIN
 from vixformer.tables import Shown, markdown, say, say_next, table
-from vixformer.terminal import comparison
 
-DROP = ("kept, MiB", "x memory", "memory, MiB", "inference ms", "train s", "parameters", "validation %", "untuned %", "rate", "attention",
+DROP = ("kept, MiB", "x memory", "memory, MiB", "inference ms", "train s", "parameters", "validation %", "untuned %",
+"rate", "attention",
         "x inference", "x train")  # fmt: skip
 """Columns that a narrow terminal has no room for, the least important first."""
 
@@ -34,19 +35,21 @@ DROP = ("kept, MiB", "x memory", "memory, MiB", "inference ms", "train s", "para
 @dataclass(frozen=True, kw_only=True)
 class Options(Shown):
     recipes: tuple[RecipeName, ...] = words(("quick/*",))
-    """Names of recipes, patterns such as 'hybrid/mnist/*', or JSON files."""
+    """Names of recipes, patterns such as 'hybrid/mnist/*', or files (JSON, TOML or Python)."""
     seeds: Count = 1
     """Train each recipe with this number of random seeds."""
     folds: Folds | None = None
     """Cross-validate on this number of stratified folds: each fold is the validation part once."""
     tune: Count | None = None
-    """Give each recipe this number of learning-rate trials (3, 5, ...), a factor of 3 apart, before the runs that count."""
+    """Give each recipe this number of learning-rate trials (3, 5, ...), a factor of 3 apart, before the runs that
+    count."""
     against: str | None = None
     """Recipe that the others are compared with. Left out: the first one that has only exact attention."""
     margin: Points = MARGIN
     """Difference of top-1, in points, that matters to you: verdicts are against this margin."""
     budget: Seconds | None = None
-    """Time for all runs, such as 90s, 20m or 1.5h: all recipes get the same number of images and epochs, as many as fit."""
+    """Time for all runs, such as 90s, 20m or 1.5h: all recipes get the same number of images and epochs, as many as
+    fit."""
     jobs: Count = 1
     """Number of runs to train in parallel (they share the CPU cores); faster for small models."""
     epochs: NonNegativeInt | None = None
@@ -64,13 +67,20 @@ class Options(Shown):
 def run(options: Options) -> None:
     from vixformer.commands.watch import Watch
     from vixformer.experiments.compare import compare
+    from vixformer.recipes.from_file import name_of
     from vixformer.writing import write_text
 
     own = data_options(options.data)
     changes = with_short_forms(options.changes, {"train.epochs": options.epochs, **own})
-    chosen = {name: asked_recipe(name, changes, "compare") for name in _names(options.recipes)}
-    if options.against is not None:
-        pick(chosen, options.against, "model of this comparison")
+    words, chosen = _names(options.recipes), {}
+    for word in words:
+        if (name := name_of(word)) in chosen:
+            alike = [other for other in words if name_of(other) == name]
+            raise ValueError(f"two recipes are called {name}: {' and '.join(alike)}; rename one of the files")
+        chosen[name] = asked_recipe(word, changes, "compare")
+    against = None if options.against is None else name_of(options.against)
+    if against is not None:
+        pick(chosen, against, "model of this comparison")
     runs = options.seeds * (options.folds or 1)
     total = len(chosen) * (runs if options.tune is None else options.tune + 2 * runs)
     if "data.root" in own:
@@ -88,7 +98,7 @@ def run(options: Options) -> None:
             observer=watch.next if options.jobs == 1 else watch.side_by_side(total),
             tell=watch.tell,
         )
-    columns, cells, notes = comparison(found, options.against, options.margin)
+    columns, cells, notes = comparison(found, against, options.margin)
     table(columns, cells, DROP)
     for note in notes:
         say(note)
@@ -107,4 +117,4 @@ def _names(asked: tuple[str, ...]) -> list[str]:
         if not found and "*" in word:
             raise ValueError(unknown_recipe(word))
         names += found or [word]
-    return names
+    return list(dict.fromkeys(names))

@@ -6,10 +6,11 @@ import importlib
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from vixformer.commands import COMMANDS, summary
-from vixformer.options import Option, all_options, names_of, words
+from vixformer.jsonfile import Values
+from vixformer.options import PLUGIN, Option, all_options, names_of, words
 
 BASH = """# Completion of vix. Load it with: {how}
 {begins}_vix() {{
@@ -52,15 +53,15 @@ def run(options: Options) -> None:
     print(_fish() if options.shell == "fish" else _bash(options.shell), end="")
 
 
-def _kinds() -> Iterator[tuple[str, dict[str, Any], list[Option]]]:
+def _kinds() -> Iterator[tuple[str, Values, list[Option]]]:
     """Each command with its options, and the words of its subcommands."""
     for word in COMMANDS:
         kinds = importlib.import_module(f"vixformer.commands.{word}").Options
         if isinstance(kinds, dict):
             yield word, kinds, []
-            yield from ((f"{word} {name}", {}, all_options(kind)) for name, kind in kinds.items())
+            yield from ((f"{word} {name}", {}, [*all_options(kind), PLUGIN]) for name, kind in kinds.items())
         else:
-            yield word, {}, all_options(kinds)
+            yield word, {}, [*all_options(kinds), PLUGIN]
 
 
 def _bash(shell: str) -> str:
@@ -74,27 +75,39 @@ def _bash(shell: str) -> str:
     for command, inner, found in _kinds():
         kinds += [f'"{command} {word}"' for word in inner]
         flags = [option for option in found if "words" not in option.metadata]
-        values += [f'      "{command}:{o.flag}") found="{listed(names_of(o.hint))}";;' for o in flags if names_of(o.hint)]
+        values += [
+            f'      "{command}:{o.flag}") found="{listed(names_of(o.hint))}";;' for o in flags if names_of(o.hint)
+        ]
         places = [name for option in found if option not in flags for name in names_of(option.hint)]
         options.append(f'        "{command}:-"*) found="{listed([o.flag for o in flags] + ["--help"])}";;')
         options.append(f'        "{command}:"*) found="{listed([*inner, *places])}";;')
     return BASH.format(
         how=HOW[shell], begins=ZSH if shell == "zsh" else "", commands=" ".join(COMMANDS), kinds="|".join(kinds),
-        names="\n  ".join(f'local names_{i}="{text}"' for text, i in names.items()), values="\n".join(values), options="\n".join(options),
+        names="\n  ".join(f'local names_{i}="{text}"' for text, i in names.items()), values="\n".join(values),
+        options="\n".join(options),
     )  # fmt: skip
 
 
 def _fish() -> str:
     lines = [f"# Completion of vix. Load it with: {HOW['fish']}"]
-    lines += [f"complete -c vix -f -n __fish_use_subcommand -a {word} -d {shlex.quote(summary(word))}" for word in COMMANDS]
+    lines += [
+        f"complete -c vix -f -n __fish_use_subcommand -a {word} -d {shlex.quote(summary(word))}" for word in COMMANDS
+    ]
     for command, inner, found in _kinds():
-        seen = " and ".join(f"__fish_seen_subcommand_from {word}" for word in command.split()).replace(" and ", "; and ")
+        seen = " and ".join(f"__fish_seen_subcommand_from {word}" for word in command.split()).replace(
+            " and ", "; and "
+        )
         for option in found:
             names = names_of(option.hint)
             given = ["-a", shlex.quote(" ".join(names))] if names else []
             if "words" not in option.metadata:
                 given += ["-l", option.flag[2:], *(["-r"] if option.value else [])]
             if given:
-                lines.append(" ".join(["complete -c vix -n", shlex.quote(seen), *given, "-d", shlex.quote(option.about)]))
-        lines += [f"complete -c vix -n {shlex.quote(seen)} -a {word} -d {shlex.quote(kind.__doc__ or '')}" for word, kind in inner.items()]
+                lines.append(
+                    " ".join(["complete -c vix -n", shlex.quote(seen), *given, "-d", shlex.quote(option.about)])
+                )
+        lines += [
+            f"complete -c vix -n {shlex.quote(seen)} -a {word} -d {shlex.quote(kind.__doc__ or '')}"
+            for word, kind in inner.items()
+        ]
     return "\n".join(lines) + "\n"

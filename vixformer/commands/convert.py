@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from pydantic import NonNegativeInt
 
-from vixformer.commands.flags import Count, DataName, Expression, Points, RunFolder, changed, finished_run, recipe_sections
-from vixformer.jsonfile import read_json
+from vixformer.bridges.source import is_source
+from vixformer.commands.flags import (
+    Count,
+    DataName,
+    Expression,
+    Points,
+    RunFolder,
+    changed,
+    finished_run,
+    recipe_sections,
+)
+from vixformer.jsonfile import Values, read_json
 from vixformer.measure.latency import Ratio
 from vixformer.options import Changes, Folder, flag_of, sections, words
 from vixformer.registry import fitted
@@ -36,12 +47,17 @@ OURS = {"train.weights": "RUN", "train.distill": "--distill", "train.epochs": "-
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Shown):
-    run: RunFolder = words(missing='which run? write "vix convert runs/NAME --attention nystrom"; "vix runs" lists them')
-    """Folder of a run, or of a model; latest, or the first letters of a run in runs/."""
+    run: RunFolder = words(
+        missing='which run? write "vix convert runs/NAME --attention nystrom"; "vix runs" lists them'
+    )
+    """Folder of a run, or of a model; latest, or the first letters of a run in runs/; timm:NAME or hf:FOLDER for a
+    model of timm or transformers."""
     attention: Expression | None = None
-    """Attention for the new layers, as a layout expression, such as 'nystrom(landmarks=16)'; with --choose, hedgehog if left out."""
+    """Attention for the new layers, as a layout expression, such as 'nystrom(landmarks=16)'; with --choose, hedgehog if
+    left out."""
     distill: NonNegativeInt = 0
-    """Number of distillation steps, in which the new layers learn the outputs of the old ones, without labels; 200 are usual."""
+    """Number of distillation steps, in which the new layers learn the outputs of the old ones, without labels; 200 are
+    usual."""
     finetune: NonNegativeInt = 0
     """Number of epochs of fine-tuning after that, at 0.3 of the parent's learning rate."""
     choose: Count | None = None
@@ -60,49 +76,34 @@ def run(options: Options) -> None:
     from vixformer.conversion.parent import trained_model
     from vixformer.conversion.run import converted_recipe, difference_on_images, name_of, recipe_of
     from vixformer.conversion.start import TEACHING
-    from vixformer.conversion.swap import differing, expanded
     from vixformer.training.parts import load_parts, pick_device
     from vixformer.writing import write_json
 
-    parent, attention, few, data = options.run, options.attention, options.choose, options.data
-    if attention is None and few is not None:
-        attention = NEAREST
-        say(
-            f"No --attention given: converting to {NEAREST}, which comes nearest to its parent before any fine-tuning; "
-            '"vix attentions" lists the others.'
-        )
-    if attention is None:
-        raise ValueError('to which attention? give --attention, such as "nystrom(landmarks=32)"; "vix attentions" lists them')
+    if is_source(str(options.run)):
+        _outside(options)
+        return
+    parent, attention = options.run, _attention(options)
     own = read_run(parent).recipe.data.name if (parent / RECIPE).exists() else None
-    _check_changes(options.changes, own is not None and data in (None, own))
-    limit, steps, epochs = options.margin, options.distill, options.finetune
+    _check_changes(options.changes, own is not None and options.data in (None, own))
     model = trained_model(parent)
-    recipe = recipe_of(parent, model, data)
-    if (parent / RECIPE).exists() and not (parent / SUMMARY).exists():
-        say(f"{parent} is not finished: its best epoch so far is taken.")
-    if not (parent / RECIPE).exists() and recipe.data.mean is None and "data.mean" not in options.changes:
-        say(
-            f"{parent} does not say how its images are normalized: {recipe.data.name}'s own mean and deviation are taken; "
-            "--data.mean and --data.std give others."
-        )
-    new = changed(converted_recipe(recipe, parent, model, attention, steps, epochs), options.changes, "convert RUN")
+    recipe = recipe_of(parent, model, options.data)
+    _say_what_is_taken(options, recipe)
+
+    def converted(attention: str) -> Recipe:
+        made = converted_recipe(recipe, parent, model, attention, options.distill, options.finetune)
+        return changed(made, options.changes, "convert RUN")
+
+    new = converted(attention)
     where = options.out or parent.resolve().parent
     images = new.data.source().whole()
     device = pick_device(new.train.device)
     choice, lesson, taken = None, None, []
-    if few is not None:
-        count = few
-        most = len(differing(model, expanded(model, attention)))
-        if count > most:
-            differ = "no layer differs" if not most else "only 1 layer differs" if most == 1 else f"only {most} layers differ"
-            raise ValueError(f"--choose {count}: {differ} from what the model has")
-        folder = where / f"{parent.resolve().name}-choices"
-        whole_recipe = changed(recipe, options.changes, "convert RUN")
-        choice, lesson = _choice(whole_recipe, model.to(device), images, attention, steps, folder, most)
-        _show_choice(choice, count)
-        taken = choice["curve"][count]["layers"]
-        fewer = converted_recipe(recipe, parent, model, choice["curve"][count]["attention"], steps, epochs)
-        new = changed(fewer, options.changes, "convert RUN")
+    if options.choose is not None:
+        whole = changed(recipe, options.changes, "convert RUN")
+        choice, lesson = _chosen(options, options.choose, whole, model.to(device), images, attention, where)
+        _show_choice(choice, options.choose)
+        point = choice["curve"][options.choose]
+        taken, new = point["layers"], converted(point["attention"])
 
     def prepare(folder: Path) -> None:
         if choice is not None:
@@ -114,22 +115,113 @@ def run(options: Options) -> None:
     new_run, became = finished_run(new, name_of(parent, new), where, images, prepare, model)
     _show_conversion(new_run.summary or {})
     apart = difference_on_images(became or trained_model(new_run.folder), model, load_parts(new, device, images).test)
-    judged = judge([(apart, "different", limit)])[0]
-    say(f"{sentence('the new model', 'its parent', apart, judged, limit)}. Models of other seeds may differ otherwise.")
+    judged = judge([(apart, "different", options.margin)])[0]
+    told = sentence("the new model", "its parent", apart, judged, options.margin)
+    say(f"{told}. Models of other seeds may differ otherwise.")
     say(f"The new model is in {new_run.folder}; its recipe names {parent} as what it started from.")
     say_next(f"vix predict {new_run.folder} IMAGE", f"vix export {new_run.folder}")
+
+
+def _attention(options: Options) -> str:
+    if options.attention is not None:
+        return options.attention
+    if options.choose is None:
+        raise ValueError(
+            'to which attention? give --attention, such as "nystrom(landmarks=32)"; "vix attentions" lists them'
+        )
+    say(
+        f"No --attention given: converting to {NEAREST}, which comes nearest to its parent before any fine-tuning; "
+        '"vix attentions" lists the others.'
+    )
+    return NEAREST
+
+
+def _outside(options: Options) -> None:
+    """A model of timm or transformers: it stays one, in a folder that `vix.load_patched` reads."""
+    from vixformer.bridges.source import store, trained
+    from vixformer.config import Data, Recipe
+    from vixformer.conversion.outside import convert_outside
+    from vixformer.models import model_config
+    from vixformer.training.parts import load_parts
+
+    if options.finetune:
+        raise ValueError(
+            "--finetune is for runs of vix train: load the converted model with vix.load_patched and train it as you"
+            " trained it before"
+        )
+    name, attention = str(options.run), _attention(options)
+    out = options.out or Path("runs") / re.sub(r"[^a-z0-9]+", "-", f"{name} to {attention}".lower()).strip("-")[:80]
+    if out.exists() and any(out.iterdir()):
+        raise ValueError(f"{out} is there already: give another folder with --out")
+    model, parts = trained(name), None
+    if options.data is not None:
+        size = {"img_size": model.img_size[0], "in_chans": model.in_chans}
+        recipe = Recipe(data=Data(name=options.data, resize=model.img_size[0]), model=model_config("vit", **size))
+        parts = load_parts(changed(recipe, options.changes, f"convert {name}"), next(model.parameters()).device)
+        channels = parts.train.images.shape[0]
+        if channels != model.in_chans:
+            raise ValueError(
+                f"{options.data} has {channels} color channels and the model takes {model.in_chans}: give other images"
+            )
+    with Steps() as watch:
+        made = convert_outside(
+            model, attention, parts and parts.train, parts and parts.val, watch, steps=options.distill,
+            count=options.choose,
+        )  # fmt: skip
+    store(made.model, name, out)
+    if made.chosen is not None and options.choose is not None:
+        found = cast("ChosenRecord", asdict(made.chosen))
+        _show_choice(found, options.choose)
+    rows = [
+        (str(r.layer), r.before, r.after, "" if r.error is None else f"{r.error:.0%}", str(len(r.kept)),
+         ", ".join(r.new) or "none")
+        for r in made.change.layers
+    ]  # fmt: skip
+    table(("layer", "from", "to", "error", "weights kept", "new"), rows, ("weights kept", "new"), "layers")
+    for warning in made.change.warnings:
+        say(f"warning: {warning}")
+    if options.data is None:
+        say("No --data given: nothing was fitted or measured, so fine-tune the model before you use it.")
+    say(f'The new model is in {out}: vix.load_patched("{out}") loads it.')
+
+
+def _say_what_is_taken(options: Options, recipe: Recipe) -> None:
+    """Of a parent that leaves something open."""
+    stored = (options.run / RECIPE).exists()
+    if stored and not (options.run / SUMMARY).exists():
+        say(f"{options.run} is not finished: its best epoch so far is taken.")
+    if not stored and recipe.data.mean is None and "data.mean" not in options.changes:
+        say(
+            f"{options.run} does not say how its images are normalized: {recipe.data.name}'s own mean and deviation are"
+            " taken; --data.mean and --data.std give others."
+        )
+
+
+def _chosen(
+    options: Options, count: int, recipe: Recipe, model: Backbone, images: Whole, attention: str, where: Path
+) -> tuple[ChosenRecord, Path | None]:
+    from vixformer.conversion.swap import differing, expanded
+
+    most = len(differing(model, expanded(model, attention)))
+    if count > most:
+        differ = {0: "no layer differs", 1: "only 1 layer differs"}.get(most, f"only {most} layers differ")
+        raise ValueError(f"--choose {count}: {differ} from what the model has")
+    folder = where / f"{options.run.resolve().name}-choices"
+    return _choice(recipe, model, images, attention, options.distill, folder, most)
 
 
 def _choice(
     recipe: Recipe, model: Backbone, images: Whole, attention: str, steps: int, folder: Path, most: int
 ) -> tuple[ChosenRecord, Path | None]:
-    """The choice, and the file of the converted layers if there is one. It is measured once: the same command finds it again, and with it
-    the run that was made of it."""
+    """The choice, and the file of the converted layers if there is one. It is measured once: the same command finds it
+    again, and with it the run that was made of it."""
     from vixformer.conversion.choose import choose_layers
     from vixformer.training.parts import load_parts
     from vixformer.writing import write_json
 
-    asked = json.dumps([recipe.to_dict(), attention, steps, {k: float(v.double().sum()) for k, v in model.state_dict().items()}])
+    asked = json.dumps(
+        [recipe.to_dict(), attention, steps, {k: float(v.double().sum()) for k, v in model.state_dict().items()}]
+    )
     path = folder / f"{hashlib.sha256(asked.encode()).hexdigest()[:12]}.json"
     lesson = path.with_suffix(".safetensors")
     if path.exists():
@@ -143,7 +235,14 @@ def _choice(
         try:
             with Steps() as watch:
                 found = choose_layers(
-                    model, attention, parts.train, parts.val, seed=recipe.train.seed, steps=steps, watch=watch, keep=lesson
+                    model,
+                    attention,
+                    parts.train,
+                    parts.val,
+                    seed=recipe.train.seed,
+                    steps=steps,
+                    watch=watch,
+                    keep=lesson,
                 )
             write_json(path, asdict(found))
         finally:
@@ -169,25 +268,42 @@ def _check_changes(changes: Changes, of_a_run: bool) -> None:
             raise ValueError(f"{OURS[name]} says that here: leave out {flag}")
         if of_a_run and name in [f"data.{word}" for word in SPLIT]:
             raise ValueError(
-                f"leave out {flag}: a run's images stay as they were split, or some would validate that the parent was trained on"
+                f"leave out {flag}: a run's images stay as they were split, or some would validate that the parent was"
+                " trained on"
             )
 
 
 def _show_choice(choice: ChosenRecord, count: int) -> None:
     rows = [
-        (str(c["layer"]), f"{c['error']:.0%}", f"{c['top1']:+.2f}", f"{c['loss']:+.4f}", f"{c['ms']:.2f}", f"{c['new_ms']:.2f}")
+        (
+            str(c["layer"]),
+            f"{c['error']:.0%}",
+            f"{c['top1']:+.2f}",
+            f"{c['loss']:+.4f}",
+            f"{c['ms']:.2f}",
+            f"{c['new_ms']:.2f}",
+        )
         for c in choice["costs"]
     ]
-    say("One layer converted, the others as they were; top-1 and loss on validation images, milliseconds of its attention:")
+    say(
+        "One layer converted, the others as they were; top-1 and loss on validation images, milliseconds of its"
+        " attention:"
+    )
     table(("layer", "error", "top-1, points", "loss", "ms before", "ms after"), rows, ("loss",), "one layer")
     before = choice["curve"][0]["ms"]
     rows = [
-        (str(len(p["layers"])), ", ".join(map(str, sorted(p["layers"]))), f"{p['top1']:.2f}", f"{p['ms']:.2f}", _times(p, before),
+        (str(len(p["layers"])), ", ".join(map(str, sorted(p["layers"]))), f"{p['top1']:.2f}", f"{p['ms']:.2f}",
+         _times(p, before),
          p["attention"] + (" (chosen)" if len(p["layers"]) == count else ""))
         for p in choice["curve"]
     ]  # fmt: skip
     say("Layer after layer, the cheapest first; milliseconds of the model:")
-    table(("converted", "layers", "validation %", "ms", "x before", "attention"), rows, ("layers", "ms"), "layer after layer")
+    table(
+        ("converted", "layers", "validation %", "ms", "x before", "attention"),
+        rows,
+        ("layers", "ms"),
+        "layer after layer",
+    )
     say(_won(choice["curve"][count], before, count))
     say(choice.get("told", ""))
 
@@ -208,13 +324,17 @@ def _won(point: Point, before: float, count: int) -> str:
         return ""
     if slower:
         return (
-            f"With {layers} converted the model is slower here: {before:.2f} -> {point['ms']:.2f} ms, {_times(point, before)} times as "
-            'long. Linear attention pays off with more tokens: "vix bench crossover" says from how many.'
+            f"With {layers} converted the model is slower here: {before:.2f} -> {point['ms']:.2f} ms,"
+            f' {_times(point, before)} times as long. Linear attention pays off with more tokens: "vix bench'
+            ' crossover" says from how many.'
         )
-    return f"With {layers} converted the model takes as long as before, within the measurement error: {_times(point, before)} times."
+    return (
+        f"With {layers} converted the model takes as long as before, within the measurement error:"
+        f" {_times(point, before)} times."
+    )
 
 
-def _show_conversion(summary: dict[str, Any]) -> None:
+def _show_conversion(summary: Values) -> None:
     found = summary["conversion"]
     rows = [
         (str(r["layer"]), r["before"], r["after"], f"{r['error']:.0%}", f"{r['q_rms']:.2f}", f"{r['k_rms']:.2f}",
@@ -227,16 +347,22 @@ def _show_conversion(summary: dict[str, Any]) -> None:
         say(f"warning: {warning}")
     for note in found["notes"]:
         say(f"note: {note}")
-    stages: list[dict[str, Any]] = [*found["stages"]]
+    stages: list[Values] = [*found["stages"]]
     if summary["epochs"]:
         tuned = f"fine-tuned, epoch {summary['best_epoch']} of {summary['epochs']}"
         stages.append(
             {"stage": tuned if summary["best_epoch"] else "fine-tuning discarded",
-             "seconds": summary["epochs"] * summary["seconds_an_epoch"], "val_top1": summary["val_top1"], "test_top1": summary["test_top1"]}
+             "seconds": summary["epochs"] * summary["seconds_an_epoch"], "val_top1": summary["val_top1"],
+             "test_top1": summary["test_top1"]}
         )  # fmt: skip
-    said: dict[str, str] = {"parent": "as it was", "converted": "converted", "distilled": "distilled from the old layers"}
+    said: dict[str, str] = {
+        "parent": "as it was",
+        "converted": "converted",
+        "distilled": "distilled from the old layers",
+    }
     rows = [
-        (said.get(s["stage"], str(s["stage"])), f"{s['val_top1']:.2f}" if s.get("val_top1") is not None else "", f"{s['test_top1']:.2f}",
+        (said.get(s["stage"], str(s["stage"])), f"{s['val_top1']:.2f}" if s.get("val_top1") is not None else "",
+         f"{s['test_top1']:.2f}",
          f"{s['seconds']:.0f}" if "seconds" in s else "")
         for s in stages
     ]  # fmt: skip
@@ -244,4 +370,7 @@ def _show_conversion(summary: dict[str, Any]) -> None:
     if summary["epochs"] and not summary["best_epoch"]:
         epochs = "the epoch" if summary["epochs"] == 1 else f"none of {summary['epochs']} epochs"
         did = "did not validate" if summary["epochs"] == 1 else "validated"
-        say(f"Fine-tuning was discarded: {epochs} {did} better than the model before it, which is kept; a smaller --train.lr may help.")
+        say(
+            f"Fine-tuning was discarded: {epochs} {did} better than the model before it, which is kept; a smaller"
+            " --train.lr may help."
+        )

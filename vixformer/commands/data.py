@@ -1,22 +1,26 @@
-"""List the known data sets and which of them are here; download or verify one."""
+"""List the known data sets and which of them are here; download or verify one, or check your own images."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from vixformer.commands.flags import DataName
+from vixformer.commands.flags import DataOrFolder, data_options
 from vixformer.options import Folder, words
-from vixformer.tables import Shown, say, say_next, table
+from vixformer.tables import Listed, for_programs, say, say_next, table
 from vixformer.terminal import count
+
+if TYPE_CHECKING:
+    from vixformer.data.dataset import DataSet
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Shown):
+class Options(Listed):
     action: Literal["list", "get", "check"] = words("list")
     """List all data sets, download some (get), or verify the files of some (check)."""
-    names: tuple[DataName, ...] = words(())
-    """Data sets to download or to verify."""
+    names: tuple[DataOrFolder, ...] = words(())
+    """Data sets to download or to verify; or a folder of images, or a CSV file, to check for broken and tiny images,
+    copies and labels that look wrong."""
     root: Folder | None = None
     """Folder of the data sets. Left out: $VIX_DATA, or else ~/.cache/vix/data."""
 
@@ -28,14 +32,26 @@ def run(options: Options) -> None:
     root = data_root(None if options.root is None else str(options.root))
     word = options.action
     if word == "list" and options.names:
-        raise ValueError(f'"vix data list" takes no name, but got {options.names[0]}: write "vix data check {options.names[0]}"')
+        raise ValueError(
+            f'"vix data list" takes no name, but got {options.names[0]}: write "vix data check {options.names[0]}"'
+        )
     if word != "list" and not options.names:
         raise ValueError(f'which data set? write "vix data {word} mnist"; "vix data list" lists them')
-    chosen = [DataSet.member(name)(root) for name in options.names]
+    own = [name for name in options.names if word == "check" and name not in DataSet.members]
+    for name in own:
+        _inspect(name)
+    chosen = [DataSet.member(name)(root) for name in options.names if name not in own]
     if word == "list":
         rows = []
         for name, cls in sorted(DataSet.members.items()):
-            rows.append((name, "yes" if cls(root).here() else "no", cls.about, " + ".join(count(n) for n in cls.counts.values())))
+            rows.append(
+                (
+                    name,
+                    "yes" if cls(root).here() else "no",
+                    cls.about,
+                    " + ".join(count(n) for n in cls.counts.values()),
+                )
+            )
         table(("data set", "here", "what it is", "train + test"), rows)
         say(f"Files under {root}.")
     for source in chosen:
@@ -49,7 +65,39 @@ def run(options: Options) -> None:
         say_next(f"vix compare quick/exact quick/lens --data {options.names[-1]}")
 
 
-def _checked(source: Any) -> str:
+PROBLEMS = {
+    "broken": "broken",
+    "two classes": "in two classes",
+    "train and test": "in train and test",
+    "copy": "copied",
+    "tiny": "tiny",
+    "label": "with a label that looks wrong",
+}
+
+
+def _inspect(name: str) -> None:
+    """Of a folder of one's own."""
+    from vixformer.data.dataset import open_data
+    from vixformer.data.folder import Folder
+    from vixformer.data.inspect import inspect
+    from vixformer.progress import decoded
+
+    given = data_options(name)
+    source = open_data(given["data.name"], given["data.root"])
+    if not isinstance(source, Folder):
+        raise ValueError(f"{name} has shards: data check takes a folder of images or a CSV file")
+    found = inspect(source, decoded)
+    rows = [(finding.problem, str(finding.file), finding.what) for finding in found.findings]
+    if rows or for_programs():
+        table(("problem", "file", "what it shows"), rows)
+    counts = {says: sum(finding.problem == problem for finding in found.findings) for problem, says in PROBLEMS.items()}
+    told = ", ".join(f"{count(number)} {says}" for says, number in counts.items() if number)
+    say(f"{name}: {count(found.images)} images of {len(source.classes())} classes; {told or 'nothing is wrong'}.")
+    say(found.judged)
+    say_next(f"vix compare quick/exact quick/lens --data {name}")
+
+
+def _checked(source: DataSet) -> str:
     """What reading the whole set shows."""
     from vixformer.data.dataset import content_digest
 
@@ -61,7 +109,9 @@ def _checked(source: Any) -> str:
         complete = len(images) == source.counts.get(part, len(images))
         whole &= complete
         if complete and part in source.digests and content_digest(images) != source.digests[part]:
-            raise ValueError(f"{source.name}: the {part} part has the right number of images but not the right ones: get it again")
+            raise ValueError(
+                f"{source.name}: the {part} part has the right number of images but not the right ones: get it again"
+            )
     says = "whole" if whole else f"a subset of {' + '.join(count(n) for n in source.counts.values())}"
     compared = " and every pixel and label as published" if whole and source.digests else ""
     return f"{source.name}: {count(found['train'])} + {count(found['test'])} images, {says}{compared}"

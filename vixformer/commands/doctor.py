@@ -20,6 +20,7 @@ def run(options: Options) -> None:
     from vixformer.measure.machine import processor
     from vixformer.notes import Note
     from vixformer.ops import native
+    from vixformer.plugins import PLUGINS
     from vixformer.version import __version__
 
     with warnings.catch_warnings():
@@ -38,5 +39,7 @@ def run(options: Options) -> None:
         lines["library"] = f"{status.library} ({status.origin})"
     else:
         lines["to do"] = str(status.advice)
+    if PLUGINS:
+        lines["plugins"] = ", ".join(f"{plugin.source} ({plugin.content})" for plugin in PLUGINS.values())
     for name, value in lines.items():
         say(f"{name:<12}  {value}")

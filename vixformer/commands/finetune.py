@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vixformer.commands.flags import Expression, ModelFolder, Seconds, changed, finished_run, picked, recipe_sections, tested
+from vixformer.commands.flags import (
+    Expression,
+    ModelFolder,
+    Seconds,
+    changed,
+    finished_run,
+    picked,
+    recipe_sections,
+    tested,
+)
 from vixformer.options import Changes, Folder, flag_of, sections, words
 from vixformer.tables import say, say_next
 
@@ -17,17 +27,19 @@ class Options:
     model: ModelFolder = words(missing='which model? write "vix finetune pretrained/cifar10 --data FOLDER"')
     """Run, folder of a saved model, or name of a model on the Hugging Face Hub."""
     data: Folder | None = None
-    """Folder with one folder of images per class. Unless it has the folders train and test, some images are set apart for testing."""
+    """Folder with one folder of images per class, CSV or Parquet file, or folder of shards. Unless it says which images
+    test, some are set apart for testing."""
     attention: Expression | None = None
     """Convert the model to this attention first, such as 'first(nystrom)'."""
     budget: Seconds | None = None
-    """Time for the training, such as 60s or 10m: as many epochs as fit, up to three times the usual number."""
+    """Time for everything, such as 60s or 10m: as many epochs as fit, up to three times the usual number."""
     out: Folder = Path("runs")
     """Folder for the new run."""
     changes: Changes = sections(recipe_sections)
 
 
 def run(options: Options) -> None:
+    began = time.perf_counter()
     from vixformer.conversion.parent import trained_model
     from vixformer.conversion.run import finetuned_name, finetuned_recipe
     from vixformer.experiments.budget import Prober
@@ -38,8 +50,18 @@ def run(options: Options) -> None:
     if options.data is None:
         raise ValueError("which images? give --data FOLDER, a folder with one folder of images per class")
     for name in options.changes:
-        if name.startswith("model.") or name in ("train.weights", "train.distill", "data.name", "data.root", "data.resize", "data.gray"):
-            raise ValueError(f"leave out {flag_of(name)}: fine-tuning keeps the model and its image size, and --data names the images")
+        if name.startswith("model.") or name in (
+            "train.weights",
+            "train.distill",
+            "data.name",
+            "data.root",
+            "data.resize",
+            "data.gray",
+        ):
+            raise ValueError(
+                f"leave out {flag_of(name)}: fine-tuning keeps the model and its image size, and --data names the"
+                " images"
+            )
     place = here(options.model)
     model = trained_model(place)
     recipe = changed(finetuned_recipe(place, model, options.data, options.attention), options.changes, "finetune")
@@ -48,10 +70,13 @@ def run(options: Options) -> None:
     images = read(recipe.data)
     if options.budget is not None:
         probe = Prober(PROBING * options.budget, read)(recipe)
-        fits = (epochs for epochs in range(recipe.train.epochs, 0, -1) if probe.seconds(epochs, 1.0) <= options.budget)
+        left = options.budget - (time.perf_counter() - began)
+        fits = (epochs for epochs in range(recipe.train.epochs, 0, -1) if probe.seconds(epochs, 1.0) <= left)
         recipe = replace(recipe, train=recipe.train.shortened(next(fits, 1)))
         epochs, each = counted(recipe.train.epochs, "epoch"), probe.seconds(1, 1.0) - probe.seconds(0, 1.0)
         say(f"Training {epochs}, the most that fits into --budget: an epoch takes about {each:.0f} s.")
-    found, _ = finished_run(recipe, finetuned_name(place, options.data, options.attention), options.out, images, given=model)
+    found, _ = finished_run(
+        recipe, finetuned_name(place, options.data, options.attention), options.out, images, given=model
+    )
     say(tested(found))
     say_next(f"vix predict {found.folder} IMAGE", f"vix serve {found.folder}", f"vix export {found.folder}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vixformer.tables import Shown, table
+from vixformer.tables import Listed, table
 from vixformer.terminal import count
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Shown):
+class Options(Listed):
     pass
 
 
@@ -24,5 +24,7 @@ def run(options: Options) -> None:
         with torch.device("meta"):  # sizes without weights
             model = create_model(name)
         size, image, found = f"{model.img_size[0]} x {model.img_size[1]}", one_image(model), parameters(model)
-        rows.append((name, size, *map(count, (most_tokens(model), found.all, found.modules, multiply_adds(model, image)))))
+        rows.append(
+            (name, size, *map(count, (most_tokens(model), found.all, found.modules, multiply_adds(model, image))))
+        )
     table(("model", "image", "tokens", "parameters", "in modules", "multiply-adds"), rows, ("in modules", "image"))

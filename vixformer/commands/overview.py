@@ -21,7 +21,10 @@ def run(options: Options) -> None:
     from vixformer.measure.overview import overview as measured
 
     batch = 8
-    say(f"ViTs for 32 x 32 images, width 128, depth 4, 4 heads; patches of 4 and of 1; times for {batch} images, inference, min of n")
+    say(
+        f"ViTs for 32 x 32 images, width 128, depth 4, 4 heads; patches of 4 and of 1; times for {batch} images,"
+        " inference, min of n"
+    )
     with Console(stderr=True).status("building and timing"), watched() as timing:
         rows = measured(every_attention(), batch=batch)
     exact = {row.tokens: row.ms for row in rows if row.attention == "softmax"}
@@ -39,5 +42,8 @@ def run(options: Options) -> None:
     )
     small = min(exact)
     slower = [r for r in rows if r.tokens == small and r.ms > exact[small]]
-    say(f'"x exact" above 1 is slower than exact attention, as {len(slower)} of {len(rows) // len(exact) - 1} are at {small} tokens.')
+    say(
+        f'"x exact" above 1 is slower than exact attention, as {len(slower)} of {len(rows) // len(exact) - 1} are at'
+        f" {small} tokens."
+    )
     say(timing.told())

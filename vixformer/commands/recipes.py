@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from vixformer.commands.flags import RecipeName
 from vixformer.options import words
-from vixformer.tables import Shown, say, table
+from vixformer.tables import Listed, say, table
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Shown):
+class Options(Listed):
     patterns: tuple[RecipeName, ...] = words(("*",))
     """Names of recipes; * stands for any letters."""
 
@@ -31,12 +31,31 @@ def run(options: Options) -> None:
     for name in sorted(names, key=_by_numbers):
         r = load_recipe(name)
         pos, weights = getattr(r.model, "pos", ""), r.train.weights or ""
-        rows.append((name, r.data.name, r.model.attention, pos, weights, str(r.train.epochs), str(r.train.batch_size), f"{r.train.lr:g}"))
+        rows.append(
+            (
+                name,
+                r.data.name,
+                r.model.attention,
+                pos,
+                weights,
+                str(r.train.epochs),
+                str(r.train.batch_size),
+                f"{r.train.lr:g}",
+            )
+        )
     titles = ("recipe", "data", "attention", "positions", "from", "epochs", "batch", "rate")
     # what few differ in, where some were asked for: the whole list would be too wide
     some = len(names) < len(list_recipes("*"))
-    kept = [i for i, title in enumerate(titles) if title not in ("positions", "from") or (some and len({row[i] for row in rows}) > 1)]
-    table([titles[i] for i in kept], [[row[i] for i in kept] for row in rows], ("batch", "rate", "epochs", "positions", "from", "data"))
+    kept = [
+        i
+        for i, title in enumerate(titles)
+        if title not in ("positions", "from") or (some and len({row[i] for row in rows}) > 1)
+    ]
+    table(
+        [titles[i] for i in kept],
+        [[row[i] for i in kept] for row in rows],
+        ("batch", "rate", "epochs", "positions", "from", "data"),
+    )
     say(f"{len(names)} recipe{'' if len(names) == 1 else 's'}")
 
 

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import NonNegativeInt
 from rich.console import Console
 
 from vixformer.commands.flags import Points, RunsOrBench
-from vixformer.options import File, Folder, commas, short, words
+from vixformer.jsonfile import Values
+from vixformer.options import File, Folder, Separated, short, words
 from vixformer.results.evidence import MARGIN
 from vixformer.tables import say
+
+if TYPE_CHECKING:
+    from vixformer.report.figures.figure import Figure
+    from vixformer.report.figures.style import Look
+    from vixformer.report.pictures import Picture
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    runs: tuple[RunsOrBench, ...] = words(missing='which runs? write "vix report runs"; "vix compare" and "vix train" leave them there')
+    runs: tuple[RunsOrBench, ...] = words(
+        missing='which runs? write "vix report runs"; "vix compare" and "vix train" leave them there'
+    )
     """Folders of runs, files of records, and JSON files of `vix bench`."""
     out: File = short("-o", Path("report.html"))
     """File for the page."""
     figures: Folder | None = None
     """Folder for the figures, each in its own file."""
-    format: commas("svg", "png", "pdf", "json") = ("svg",)  # pyright: ignore[reportInvalidTypeForm]
+    format: Separated[Literal["svg", "png", "pdf", "json"]] = ("svg",)
     """Formats of the figure files."""
-    tables: commas("md", "latex", "csv") = ()  # pyright: ignore[reportInvalidTypeForm]
+    tables: Separated[Literal["md", "latex", "csv"]] = ()
     """Formats of the table files, which are written next to the page."""
     only: str = ""
     """Write only this figure, and no page. Its name is under the figure on the page."""
@@ -36,7 +43,8 @@ class Options:
     title: str = "vixformer report"
     """Title of the page; "none" leaves out the titles of figure files."""
     size: str = ""
-    """Size of the figure files: column or page (of a two-column paper), or width and height in inches, such as 3.35x2.2."""
+    """Size of the figure files: column or page (of a two-column paper), or width and height in inches, such as
+    3.35x2.2."""
     font: str = "sans-serif"
     """Font of the figure files: one that is installed here, or a .ttf or .otf file."""
     margin: Points = MARGIN
@@ -58,14 +66,13 @@ def run(options: Options) -> None:
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder} is a file, and pages and figures go to a folder")
 
-    from vixformer.report.collect import collect
+    from vixformer.report.collect import collect, report_command
     from vixformer.report.table import ENDINGS, FORMS
     from vixformer.report.whole import write
     from vixformer.results.groups import counted
     from vixformer.writing import write_text
 
-    command = f"vix report {shlex.join(words)}" + (f" --maps {options.maps}" if options.maps != Options.maps else "")
-    command += f" --margin {options.margin:g}" if options.margin != Options.margin else ""
+    command = report_command(words, options.margin, options.maps)
     with Console(stderr=True).status("reading runs") as status:
         found = collect(
             [Path(w) for w in words],
@@ -84,7 +91,11 @@ def run(options: Options) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         if not options.only:
             write(found, options.out)
-        written = [_write(item, options.figures, formats, look) for item in (*found.figures, *found.pictures)] if options.figures else []
+        written = (
+            [_write(item, options.figures, formats, look) for item in (*found.figures, *found.pictures)]
+            if options.figures
+            else []
+        )
         for name in tables:
             write_text(options.out.with_suffix(f".{ENDINGS[name]}"), FORMS[name](found.groups, found.answers))
     if not options.only:
@@ -96,19 +107,20 @@ def run(options: Options) -> None:
         say(f"{options.figures}: {', '.join(name for names in written for name in names)}")
 
 
-def benches_in(words: Sequence[str]) -> dict[str, Any]:
+def benches_in(words: Sequence[str]) -> Values:
     """What `vix bench --json` wrote, by the name of the file."""
     from vixformer.results.schema import read_bench
 
     return {Path(word).stem: read_bench(word) for word in words if word.endswith(".json")}
 
 
-def _write(item: Any, folder: Path, formats: Sequence[str], look: Any) -> list[str]:
+def _write(item: Figure | Picture, folder: Path, formats: Sequence[str], look: Look) -> list[str]:
     """A picture is a PNG whatever is asked for."""
+    from vixformer.report.figures.figure import Figure
     from vixformer.report.figures.style import write_figure
     from vixformer.writing import write_bytes
 
-    if hasattr(item, "png"):
+    if not isinstance(item, Figure):
         write_bytes(folder / f"{item.name}.png", item.png())
         return [f"{item.name}.png"]
     for form in formats:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import PositiveInt
 
@@ -16,6 +17,8 @@ from vixformer.tables import Shown, markdown, say, table
 if TYPE_CHECKING:
     from vixformer.documents import Document
     from vixformer.documents.claims import Exhibit
+    from vixformer.documents.reproduce import Beside
+    from vixformer.documents.verdicts import Found
     from vixformer.experiments.compare import Comparison
 
 
@@ -31,13 +34,14 @@ DocumentName = Annotated[str, Means("a document", "DOCUMENT", _documents)]
 @dataclass(frozen=True, kw_only=True)
 class Options(Shown):
     document: DocumentName | None = words(None)
-    """Name of a document. Left out: list the tables and figures of all."""
+    """Name of a document. Left out: list the tables and figures of all documents."""
     table: PositiveInt | None = None
     """Number of the table in the document."""
     figure: PositiveInt | None = None
     """Number of the figure in the document."""
     budget: Seconds | None = None
-    """Time for all runs, such as 20m or 2h; the same number of epochs and images for every row. Left out: the document's own."""
+    """Time for all runs, such as 20m or 2h; the same number of epochs and images for every row. Left out: the
+    document's own."""
     seeds: Count = 1
     """Number of random seeds."""
     jobs: Count = 1
@@ -45,7 +49,9 @@ class Options(Shown):
     out: Folder = Path("runs")
     """Folder for the runs; rerun the same command to resume."""
     list: bool = False
-    """List every table and figure, with its rows and the hours that the document's own budget takes on this machine."""
+    """List the tables and figures of the document, with their rows."""
+    hours: bool = False
+    """List them with the hours that the document's own budget takes on this machine, timed in a minute or two."""
     line: str = as_typed()
 
 
@@ -53,8 +59,8 @@ def run(options: Options) -> None:
     from vixformer.documents import DOCUMENTS, find
 
     document = None if options.document is None else find(DOCUMENTS, options.document)
-    if options.list or document is None:
-        return _list([document] if document is not None else list(DOCUMENTS.values()))
+    if options.list or options.hours or document is None:
+        return _list([document] if document is not None else list(DOCUMENTS.values()), options.hours)
     if (options.table is None) == (options.figure is None):
         names = ", ".join(f"--{exhibit.what} {exhibit.number}" for exhibit in document.exhibits)
         raise ValueError(f"which table or figure of {document.name}? Add one of: {names}")
@@ -63,25 +69,43 @@ def run(options: Options) -> None:
     _run(document, document.exhibit(what, number), options)
 
 
-def _list(documents: Sequence[Document]) -> None:
+def _list(documents: Sequence[Document], with_hours: bool) -> None:
+    many = [(document, exhibit) for document in documents for exhibit in document.exhibits]
+    columns = ["document", "exhibit", "what it shows", "rows"]
+    rows = [[document.name, exhibit.name, exhibit.about, str(len(exhibit.recipes()))] for document, exhibit in many]
+    told = []
+    if with_hours:
+        found, told = _hours([exhibit for _, exhibit in many])
+        columns, rows = [*columns, "hours"], [[*row, hours] for row, hours in zip(rows, found, strict=True)]
+    table(columns, rows, ("rows",))
+    for line in told:
+        say(line)
+    say('"vix reproduce hybrid --table 2 --budget 2h --seeds 3" runs what fits into two hours.')
+    if not with_hours:
+        say("--hours estimates how long each takes on this machine.")
+
+
+def _hours(exhibits: Sequence[Exhibit]) -> tuple[list[str], list[str]]:
+    """The hours of each, and what to know about them."""
     from vixformer.documents.reproduce import hours
     from vixformer.measure.load import watched
     from vixformer.terminal import Steps
+    from vixformer.terminal import watched as at_terminal
 
-    rows = []
+    found = []
     with Steps() as steps, watched() as timing:
-        many = [(document, exhibit) for document in documents for exhibit in document.exhibits]
-        for i, (document, exhibit) in enumerate(many, 1):
-            recipes = exhibit.recipes()
-            found = hours(recipes)
-            took = f"{found:,.1f}" if found < 10 else f"{found:,.0f}"
-            rows.append((document.name, exhibit.name, exhibit.about, str(len(recipes)), took))
-            steps("timing steps", i, len(many))
-    table(("document", "exhibit", "what it shows", "rows", "hours"), rows, ("rows",))
-    say("Hours: one seed at the document's own number of images and epochs on this machine, estimated from a few training steps with exact")
-    say('attention and the multiply-adds of every row. "vix reproduce hybrid --table 2 --budget 2h --seeds 3" runs what fits.')
-    if told := timing.told():
-        say(told)
+        for i, exhibit in enumerate(exhibits, 1):
+            steps("timing steps", i - 1, len(exhibits))
+            if not at_terminal():
+                print(f"timing steps of {exhibit.name}, {i} of {len(exhibits)}", file=sys.stderr)
+            took = hours(exhibit.recipes())
+            found.append(f"{took:,.1f}" if took < 10 else f"{took:,.0f}")
+        steps("timing steps", len(exhibits), len(exhibits))
+    meant = (
+        "Hours: one seed at the document's own number of images and epochs on this machine, estimated from a few"
+        " training steps with exact attention and the multiply-adds of every row."
+    )
+    return found, [meant, *([told] if (told := timing.told()) else [])]
 
 
 def _run(document: Document, exhibit: Exhibit, options: Options) -> None:
@@ -120,7 +144,7 @@ def _run(document: Document, exhibit: Exhibit, options: Options) -> None:
         say(f"Draw it with: vix report {options.out} --figures DIR (files {name}*)")
 
 
-def _table(exhibit: Exhibit, rows: Sequence[Any]) -> tuple[list[str], list[list[str]]]:
+def _table(exhibit: Exhibit, rows: Sequence[Beside]) -> tuple[list[str], list[list[str]]]:
     """A column that has nothing of ours, such as the largest test accuracy of a short run, is left out."""
     shown = [c for c in exhibit.columns if any(row.printed.get(c.printed) for row in rows)]
     ours = {c.printed for c in shown if any(row.ours.get(c.printed) for row in rows)}
@@ -138,35 +162,44 @@ def _table(exhibit: Exhibit, rows: Sequence[Any]) -> tuple[list[str], list[list[
 
 
 def _notes(exhibit: Exhibit, found: Comparison) -> list[str]:
+    from vixformer.commands.comparison import rest_of
     from vixformer.experiments.compare import TIMED_BATCH
     from vixformer.results.groups import counted
 
-    notes = ["Test top-1 here is measured at the epoch chosen on validation; printed accuracies are as the document defines them."]
+    notes = [
+        "Test top-1 here is measured at the epoch chosen on validation; printed accuracies are as the document defines"
+        " them."
+    ]
     if exhibit.base is not None:
-        notes.append(f"The difference is to {exhibit.base}, with its 95 % interval: paired by seed where runs share seeds.")
+        notes.append(
+            f"The difference is to {exhibit.base}, with its 95 % interval: paired by seed where runs share seeds."
+        )
     notes.append(
-        "Times here are of this machine: seconds of an epoch are extrapolated to all of its training images, and inference was timed in "
-        f"turn, in batches of {TIMED_BATCH}."
+        "Times here are of this machine: seconds of an epoch are extrapolated to all of its training images, and"
+        f" inference was timed in turn, in batches of {TIMED_BATCH}."
     )
     if found.cut is not None:
         share = "all" if found.cut.fraction == 1 else f"{found.cut.fraction:.1%}"
-        notes.append(f"The budget gave every row {counted(found.cut.epochs, 'epoch')} on {share} of the training images.")
+        notes.append(
+            f"The budget gave every row {counted(found.cut.epochs, 'epoch')} on {share} of the training images."
+        )
     if found.not_run:
         notes.append(f"Not run: {'; '.join(found.not_run)}.")
-    if found.enough is not None:
-        notes.append(f"The same command with --budget {found.enough / 60:.0f}m does the rest.")
+    notes += rest_of(found)
     if found.timing is not None and (told := found.timing.told()):
         notes.append(told)
     return notes
 
 
-def _claims(found: Sequence[Any]) -> list[str]:
+def _claims(found: Sequence[Found]) -> list[str]:
     from vixformer.documents.verdicts import decidable
 
     lines = []
     for one in found:
         printed = f", printed {one.told_printed}" if one.told_printed else ""
-        method = f", {one.effect.method}" if decidable(one.effect) else ""
+        method = f", {one.effect.method}" if one.effect is not None and decidable(one.effect) else ""
         note = f" {one.claim.note}" if one.claim.note else ""
-        lines.append(f"{one.judged.verdict}: {one.claim.text} (here {one}{method}{printed}; margin {one.told_margin}).{note}")
+        lines.append(
+            f"{one.judged.verdict}: {one.claim.text} (here {one}{method}{printed}; margin {one.told_margin}).{note}"
+        )
     return lines

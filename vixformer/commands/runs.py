@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
+from vixformer.jsonfile import Values
 from vixformer.options import Folder, words
-from vixformer.tables import Shown, say, table
+from vixformer.tables import Listed, say, table
 from vixformer.terminal import count, rounded
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Shown):
+class Options(Listed):
     folder: Folder = words(Path("runs"))
     """Folder of runs, or a file of records."""
 
@@ -40,8 +40,9 @@ def run(options: Options) -> None:
         epochs = f"{len(one.history())} of {one.recipe.train.epochs}"
         parent = "" if one.recipe.train.weights is None else Path(one.recipe.train.weights).name
         done = "done" if s else "not finished"
-        rows.append((one.folder.name, _date(one.folder), done, epochs, *state, one.recipe.data.name, parent))
-    titles = ("run", "date", "state", "epochs", "top-1 %", "parameters", "train s", "inference ms", "memory, MiB", "data", "from")
+        rows.append((one.folder.name, _date(one.folder), done, epochs, *state, one.recipe.data.shown, parent))
+    reached = ("top-1 %", "parameters", "train s", "inference ms", "memory, MiB")
+    titles = ("run", "date", "state", "epochs", *reached, "data", "from")
     kept = [i for i, title in enumerate(titles) if title not in ("date", "from") or any(row[i] for row in rows)]
     drop = ("memory, MiB", "inference ms", "parameters", "train s", "from", "data", "epochs")
     table([titles[i] for i in kept], [[row[i] for i in kept] for row in rows], drop)
@@ -59,7 +60,7 @@ def _date(folder: Path) -> str:
     return datetime.fromtimestamp(max(file.stat().st_mtime for file in folder.iterdir())).strftime("%Y-%m-%d %H:%M")
 
 
-def _summarized(s: dict[str, Any]) -> tuple[str, ...]:
+def _summarized(s: Values) -> tuple[str, ...]:
     inference = f"{s['inference_ms_mean']:.1f} ± {s['inference_ms_sd']:.1f}" if "inference_ms_mean" in s else ""
     memory = f"{s['peak_train_mb']:.0f}" if "peak_train_mb" in s else ""
     return f"{s['test_top1']:.2f}", count(s["parameters"]), rounded(s["train_seconds"]), inference, memory

@@ -7,13 +7,23 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import NonNegativeInt
 
-from vixformer.commands.flags import Count, Folds, RecipeName, Seed, asked_recipe, make_folder, recipe_sections, with_short_forms
+from vixformer.commands.flags import (
+    Count,
+    Folds,
+    RecipeName,
+    Seed,
+    asked_recipe,
+    make_folder,
+    recipe_sections,
+    with_short_forms,
+)
 from vixformer.experiments.search.study import METRICS, Found, Plan, Spectator, Standing, described, search
-from vixformer.options import Changes, Folder, Means, sections, words
+from vixformer.jsonfile import Values
+from vixformer.options import Changes, Folder, Means, needed, sections, words
 from vixformer.tables import Shown, say, table
 from vixformer.terminal import StatusLine, time_left
 
@@ -26,9 +36,13 @@ Metric = Annotated[str, Means("a column of the summary", "METRIC", METRICS.keys)
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Shown):
-    recipe: RecipeName = words(missing='which recipe? write "vix search cifar-kernels/relu --space cifar-kernels/relu --trials 20"')
+    recipe: RecipeName = words(
+        missing='which recipe? write "vix search cifar-kernels/relu --space cifar-kernels/relu --trials 20"'
+    )
     """Name of a recipe, or a JSON file with one."""
-    space: str
+    space: str = needed(
+        'which space? add --space with a name, a JSON file or text, such as --space "train.lr=1e-4..1e-2:log"'
+    )
     """Search space: its name, a JSON file, or text such as "train.lr=1e-4..1e-2:log; train.batch_size=64|128"."""
     trials: Count | None = None
     """Number of trials of all workers together; a grid needs none."""
@@ -91,7 +105,7 @@ class Progress(StatusLine, Spectator):
     def trial_begins(self, number: int, recipe: Recipe, standing: Standing) -> None:
         self.now(f"trial {number}: {recipe.model.attention}; {_stands(standing)}")
 
-    def epoch_done(self, number: int, record: dict[str, Any]) -> None:
+    def epoch_done(self, number: int, record: Values) -> None:
         val = f", val {record['val_top1']:.1f} %" if "val_top1" in record else ""
         self.now(f"trial {number}: epoch {record['epoch']}{val}")
 
@@ -110,7 +124,10 @@ class Progress(StatusLine, Spectator):
 
 def _stands(standing: Standing) -> str:
     best = "" if standing.best is None else f", best {' and '.join(map(_figure, standing.best))} ({standing.attention})"
-    return f"{standing.done + standing.pruned} of {standing.wanted} done, {standing.pruned} pruned, {standing.running} running{best}"
+    return (
+        f"{standing.done + standing.pruned} of {standing.wanted} done, {standing.pruned} pruned, {standing.running}"
+        f" running{best}"
+    )
 
 
 def _show(plan: Plan, found: Sequence[Found]) -> None:

@@ -6,14 +6,19 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    MofNCompleteColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from vixformer.config import Recipe
+from vixformer.jsonfile import Values
 from vixformer.results.runs import RECIPE
-from vixformer.terminal import time_left, watched
+from vixformer.terminal import bars, time_left, watched
 from vixformer.training.observer import Observer
 from vixformer.training.state import State
 
@@ -21,12 +26,12 @@ from vixformer.training.state import State
 class Watch(Observer):
     """A bar for the epochs and one for the batches of a run, and how to resume after Ctrl-C."""
 
-    def __init__(self, name: str, recipe: Recipe | None, resume: str, folder: Path | None = None, runs: int = 0) -> None:
+    def __init__(
+        self, name: str, recipe: Recipe | None, resume: str, folder: Path | None = None, runs: int = 0
+    ) -> None:
         """`runs` is how many there will be, where there are several."""
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        self.bars = Progress(
-            *columns, TextColumn("{task.fields[note]}"), console=Console(stderr=True), transient=True, disable=not watched()
-        )
+        note = TextColumn("{task.fields[note]}")
+        self.bars = bars(MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), note)
         self.name, self.resume, self.folder = name, resume, folder
         self.runs, self.run, self.trained = runs, 0, list[float]()
         self.since: float | None = None
@@ -57,7 +62,13 @@ class Watch(Observer):
         self.name, text = name, self._counted(name, done)
         if self.runs and not done and not watched():
             print(text, file=sys.stderr)
-        self.bars.reset(self.epochs, description=text, total=recipe.train.epochs, completed=recipe.train.epochs if done else 0, note=note)
+        self.bars.reset(
+            self.epochs,
+            description=text,
+            total=recipe.train.epochs,
+            completed=recipe.train.epochs if done else 0,
+            note=note,
+        )
         return self
 
     def _counted(self, name: str, done: bool) -> str:
@@ -102,10 +113,10 @@ class Watch(Observer):
         rate = state.sums["images"] / max(time.perf_counter() - self.began, 1e-9)
         self.bars.update(self.batches, completed=state.batch, note=f"loss {loss:.3f}, {rate:.0f} images/s")
 
-    def epoch_done(self, record: dict[str, Any]) -> None:
+    def epoch_done(self, record: Values) -> None:
         self.show(self.epochs, self.name, record)
 
-    def show(self, bar: TaskID, name: str, record: dict[str, Any]) -> None:
+    def show(self, bar: TaskID, name: str, record: Values) -> None:
         val = f", val {record['val_top1']:.1f} %" if "val_top1" in record else ""
         note = f"train {record['train_top1']:.1f} %{val}"
         self.bars.update(bar, completed=record["epoch"], note=note)
@@ -126,7 +137,7 @@ class _Bar(Observer):
     def taught(self, step: int, steps: int, error: float) -> None:
         self.watch.bars.update(self.bar, note=f"distilling, step {step} of {steps}, layers {error:.0%} off")
 
-    def epoch_done(self, record: dict[str, Any]) -> None:
+    def epoch_done(self, record: Values) -> None:
         self.watch.show(self.bar, self.name, record)
 
     def ends(self) -> None:
@@ -135,4 +146,7 @@ class _Bar(Observer):
         if not watched():
             done, runs = self.watch.bars.tasks[0].completed, self.watch.runs
             left = (time.perf_counter() - self.watch.began) / done * (runs - done)
-            print(f"{self.name}: done; {done:.0f} of {runs} runs" + (f", {time_left(left)}" if runs > done else ""), file=sys.stderr)
+            print(
+                f"{self.name}: done; {done:.0f} of {runs} runs" + (f", {time_left(left)}" if runs > done else ""),
+                file=sys.stderr,
+            )
