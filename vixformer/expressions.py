@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any
 
 from vixformer.jsonfile import Values
 
@@ -29,20 +28,20 @@ def options_of(node: ast.Call, word: str, order: Sequence[str] = ()) -> Values:
     return options
 
 
-def literal(node: ast.expr, where: str) -> Any:
+def literal(node: ast.expr, where: str) -> int | float | str | bool | None:
     """A number, a word, None, True or False."""
     if isinstance(node, ast.Name):
         return {"none": None, "true": True, "false": False}.get(node.id, node.id)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = literal(node.operand, where)
-        if is_number(value):
+        if isinstance(value, int | float) and not isinstance(value, bool):
             return -value
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float | None):
         return node.value
     raise ValueError(f"{where} must be a number, a word, none, true or false, not {ast.unparse(node)}")
 
 
-def written(value: Any) -> str:
+def written(value: object) -> str:
     """As `literal` reads it."""
     return repr(value) if is_number(value) else {None: "none", True: "true", False: "false"}.get(value, str(value))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 
 def is_name(text: str) -> bool:
@@ -20,11 +20,14 @@ def download(name: str) -> Path:
     try:
         return Path(hub.snapshot_download(name, allow_patterns=["*.json", "*.safetensors"]))
     except (hub.errors.HfHubHTTPError, OSError, ValueError) as error:
-        raise ValueError(f"{name} is not a local folder, and not found on the Hugging Face Hub: {first_line(error)}") from None
+        raise ValueError(
+            f"{name} is not a local folder, and not found on the Hugging Face Hub: {first_line(error)}"
+        ) from None
 
 
 def here(folder: str | Path) -> Path:
-    """The folder itself where it is one, else what the hub has under this name; "runs/TYPO" beside a folder "runs" is none."""
+    """The folder itself where it is one, else what the hub has under this name; "runs/TYPO" beside a folder "runs" is
+    none."""
     path = Path(folder)
     return path if path.exists() or path.parent.exists() or not is_name(str(folder)) else download(str(folder))
 
@@ -33,7 +36,7 @@ def first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-def library() -> Any:
+def library() -> ModuleType:
     try:
         import huggingface_hub
         import huggingface_hub.errors

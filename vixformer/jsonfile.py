@@ -1,4 +1,5 @@
-"""The only reader of JSON. A file may come from anywhere, so size, depth and numbers have limits, and an error is one sentence."""
+"""The only reader of JSON. A file may come from anywhere, so size, depth and numbers have limits, and an error is one
+sentence."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def parse_json(text: str | bytes, where: str, *, finite: bool = True) -> Any:
         raise ValueError(f"{where} is nested too deeply: at most {MOST_DEPTH} levels are read") from None
     except ValueError as error:
         raise ValueError(f"{where} cannot be read: {error}") from None
-    _check(value, where, finite)
+    check_values(value, where, finite)
     return value
 
 
@@ -52,11 +53,11 @@ def read_limited(path: Path) -> bytes:
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
     if len(data) > MOST_BYTES:
-        raise ValueError(f"{path} is too large: at most {MOST_BYTES // 2**20} MiB of JSON are read")
+        raise ValueError(f"{path} is too large: at most {MOST_BYTES // 2**20} MiB are read")
     return data
 
 
-def _object(pairs: list[tuple[str, Any]]) -> Values:
+def _object(pairs: list[tuple[str, object]]) -> Values:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -70,7 +71,7 @@ def _whole(digits: str) -> int:
     return int(digits)
 
 
-def _check(value: object, where: str, finite: bool) -> None:
+def check_values(value: object, where: str, finite: bool = True) -> None:
     """Level by level, because a check that calls itself would need the depth that it forbids."""
     level = [value]
     for depth in range(MOST_DEPTH + 1):

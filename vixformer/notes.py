@@ -24,9 +24,9 @@ def printed_notes() -> Iterator[None]:
     with warnings.catch_warnings():
         shown, said = warnings.showwarning, set()
 
-        def show(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
+        def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *rest: Any) -> None:
             if not issubclass(category, Note):
-                shown(message, category, *rest, **more)
+                shown(message, category, filename, lineno, *rest)
             elif str(message) not in said:
                 said.add(str(message))
                 print(f"vix: {message}", file=sys.stderr)

@@ -1,13 +1,17 @@
-"""A configuration may ask for any size, so the tensors of a new model are counted before they are made. Too many are an error."""
+"""A configuration may ask for any size, so the tensors of a new model are counted before they are made. Too many are an
+error."""
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+from vixformer.jsonfile import Values
 
 MOST_PIXELS = 50_000_000
 """Of one image."""
@@ -26,15 +30,23 @@ def memory() -> int:
     return found if limit == resource.RLIM_INFINITY else min(found, limit)
 
 
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Room(TorchFunctionMode):
-    """Tensors made inside need no more than `most` bytes together, or `ValueError` says so before the one that would."""
+    """Tensors made inside need no more than `most` bytes together, or `ValueError` says so before the one that
+    would."""
 
     def __init__(self, most: int, refusal: str) -> None:
         super().__init__()
         self.most, self.refusal, self.made = most, refusal, 0
         self.counts = torch.empty(0).device.type != "meta"  # where sizes are computed without weights, any size will do
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Callable[..., object], types: object, args: tuple[Any, ...] = (), kwargs: Values | None = None
+    ) -> object:
         kwargs = kwargs or {}
         if self.counts and func in MAKERS:
             self.made += _bytes(func, args, kwargs)
@@ -43,7 +55,7 @@ class Room(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _bytes(func: Any, args: Any, kwargs: Any) -> int:
+def _bytes(func: Callable[..., object], args: tuple[Any, ...], kwargs: Values) -> int:
     size = kwargs.get("size", args[:1] if func is torch.full else args)
     if len(size) == 1 and not isinstance(size[0], int):
         size = size[0]

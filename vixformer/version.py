@@ -13,8 +13,8 @@ except PackageNotFoundError:  # run from a checkout that was never installed
 
 @cache
 def code_version() -> str:
-    """Of the code that runs: of a checkout the commit, with `-changed` where files of the package are not as committed; else the version
-    that was installed."""
+    """Of the code that runs: of a checkout the commit, with `-changed` where files of the package are not as committed;
+    else the version that was installed."""
     checkout = Path(__file__).parent.parent
     if not (checkout / ".git").exists():
         return __version__

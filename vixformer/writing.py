@@ -1,4 +1,5 @@
-"""Files that are complete or absent, whatever happens while they are written. All code of the package writes files through here."""
+"""Files that are complete or absent, whatever happens while they are written. All code of the package writes files
+through here."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 try:
     import fcntl
@@ -22,11 +22,13 @@ PART = ".part"
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """An empty file beside `path` to write to. It takes the place of `path` when the block ends, and is gone when the block fails.
+    """An empty file beside `path` to write to. It takes the place of `path` when the block ends, and is gone when the
+    block fails.
 
     Its name is new and nobody's link: two processes never write to the same one.
     """
-    if path.exists() and not (path.is_file() or path.is_dir() or path.is_symlink()):  # a pipe or /dev/null: nothing takes its place
+    # a pipe or /dev/null: nothing takes its place
+    if path.exists() and not (path.is_file() or path.is_dir() or path.is_symlink()):
         yield path
         return
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
@@ -66,12 +68,13 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
 def remove_parts(folder: Path, older: float = 0.0) -> None:
-    """Remove partial files of processes that were killed while they wrote; `older` spares those touched within that many seconds."""
+    """Remove partial files of processes that were killed while they wrote; `older` spares those touched within that
+    many seconds."""
     for part in folder.rglob(f".*{PART}"):
         with contextlib.suppress(FileNotFoundError):
             if time.time() - part.stat().st_mtime >= older:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,14 +24,15 @@ from vixformer.training.parts import Reader, load_parts, pick_device
 LEAST_EPOCHS = 4
 """Below that, less data rather than fewer epochs: a rate that rises and falls needs some time."""
 SMALLEST, FEWEST = 0.01, 100
-"""The smallest part of the data that is worth training on, and the smallest number of images: each class must be in it."""
-AROUND = 3.0
-"""Seconds of a run that are neither training nor evaluation."""
+"""The smallest part of the data that is worth training on, and the smallest number of images: each class must be in
+it."""
+AROUND, MEASURING = 1.0, 3.0
+"""Seconds of a run that are neither training nor evaluation, and of what `train.measure` adds to them."""
 STEPS = 8
 LONG = 1.0
 """Seconds of a step that cold memory makes hardly longer."""
 SLACK = 1.15
-"""How much longer than the fastest a step takes."""
+"""How much longer than the fastest a step takes on a quiet machine."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +49,12 @@ class Probe:
     """Of the recipe; a cut takes no more."""
     taught_images: int = 0
     """Images of distillation, before the first epoch, whatever the cut."""
+    around: float = AROUND
+    """Seconds of a run beside training and evaluation."""
 
     def seconds(self, epochs: int, fraction: float) -> float:
         an_epoch = self.train_images * self.train_image + self.val_images * self.evaluated_image
-        always = self.test_images * self.evaluated_image + self.taught_images * self.train_image + AROUND
+        always = self.test_images * self.evaluated_image + self.taught_images * self.train_image + self.around
         return min(epochs, self.epochs) * fraction * an_epoch + always
 
 
@@ -58,20 +64,24 @@ class Cut:
 
     epochs: int
     fraction: float
+    measure: bool = True
+    """Whether there is time to measure the memory of each run."""
 
     def applied(self, recipe: Recipe) -> Recipe:
         data = replace(recipe.data, fraction=recipe.data.fraction * self.fraction)
-        return replace(recipe, data=data, train=recipe.train.shortened(self.epochs))
+        train = replace(recipe.train.shortened(self.epochs), measure=recipe.train.measure and self.measure)
+        return replace(recipe, data=data, train=train)
 
 
 class Prober:
     """Times recipes. Timing all of them takes `seconds` or little more."""
 
-    def __init__(self, seconds: float = math.inf, read: Reader | None = None) -> None:
-        self.ends, self.read = time.perf_counter() + seconds, read or Reader()
+    def __init__(self, seconds: float = math.inf, read: Reader | None = None, starting: float = 0.0) -> None:
+        """`starting` is how long it takes to start the process of a run."""
+        self.ends, self.read, self.starting = time.perf_counter() + seconds, read or Reader(), starting
 
     def __call__(self, recipe: Recipe, left: int = 1) -> Probe:
-        """A few steps and batches in evaluation, the fastest of each: the first ones find memory cold. `left` recipes share the time."""
+        """A few steps and batches in evaluation. `left` recipes share the time."""
         keep_freed_memory()
         device = pick_device(recipe.train.device)
         parts = load_parts(recipe, device, self.read(recipe.data))
@@ -97,13 +107,13 @@ class Prober:
             with torch.inference_mode(), lower:
                 model.eval()(images).sum().item()
 
-        steps = _fastest((partial(step, *batch), len(batch[1])) for batch in _until(batches, 0.7 * share))
+        steps = _usual((partial(step, *batch), len(batch[1])) for batch in _until(batches, 0.7 * share))
         images, _ = next(parts.test.plain())
-        looks = _fastest((look, len(images)) for _ in _until(iter(range(STEPS)), 0.3 * share))
+        looks = _usual((look, len(images)) for _ in _until(iter(range(STEPS)), 0.3 * share))
         val = 0 if parts.val is None else len(parts.val.images)
         taught = recipe.train.distill * recipe.train.batch_size
         counts = (len(parts.train.images), val, len(parts.test.images), recipe.train.epochs, taught)
-        return Probe(SLACK * steps, SLACK * looks, *counts)
+        return Probe(steps, looks, *counts, self.starting + AROUND + MEASURING * recipe.train.measure)
 
 
 T = TypeVar("T")
@@ -119,19 +129,27 @@ def _until(items: Iterator[T], seconds: float) -> Iterator[T]:
         yield item
 
 
-def _fastest(calls: Iterable[tuple[Callable[[], None], int]]) -> float:
-    """Seconds an image."""
+def _usual(calls: Iterable[tuple[Callable[[], None], int]]) -> float:
+    """Seconds an image: of the fastest call with some slack, or of the usual call beside other work. The first call,
+    which finds memory cold, counts only if there is no other."""
     found = []
     for call, images in calls:
         began = time.perf_counter()
         call()
         found.append((time.perf_counter() - began) / images)
-    return min(found)
+    return max(SLACK * min(found), statistics.median(found[1:] or found))
+
+
+def starting() -> float:
+    """Seconds that a process takes to be ready for a run."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import vixformer.training.loop"], check=True)
+    return time.perf_counter() - began
 
 
 def cut(recipes: Sequence[Recipe], probes: Sequence[Probe], runs_each: int, seconds: float) -> Cut:
-    """The most epochs, at most those of the shortest recipe, with all of the data, or few with as much of it as the time allows. Where
-    even the least does not fit for all, it is what those runs get that do."""
+    """The most epochs, at most those of the shortest recipe, with all of the data, or few with as much of it as the
+    time allows. Where even the least does not fit for all, it is what those runs get that do."""
 
     def needed(epochs: int, fraction: float) -> float:
         return runs_each * sum(p.seconds(epochs, fraction) for p in probes)
@@ -154,7 +172,7 @@ def cut(recipes: Sequence[Recipe], probes: Sequence[Probe], runs_each: int, seco
     if shortest > seconds:
         least = math.ceil((needed(epochs, smallest) + shortest) / 60)
         raise ValueError(
-            f"not one run fits: {len(recipes)} recipes, {runs_each} runs each, need about {least} minutes for an epoch of {smallest:.0%} "
-            f"of the data: give --budget {least + 1}m, or fewer recipes or seeds"
+            f"not one run fits: {len(recipes)} recipes, {runs_each} runs each, need about {least} minutes for an epoch"
+            f" of {smallest:.0%} of the data: give --budget {least + 1}m, or fewer recipes or seeds"
         )
     return Cut(epochs, smallest)  # as many of the runs as fit; the others are listed

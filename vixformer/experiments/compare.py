@@ -14,18 +14,18 @@ from typing import Annotated
 
 import torch
 from pydantic import Field
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 from vixformer.backbones.backbone import BEST, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
 from vixformer.conversion.parent import asks_for_weights, parent_of
-from vixformer.experiments.budget import Cut, Prober, cut
+from vixformer.experiments.budget import MEASURING, Cut, Prober, cut, starting
 from vixformer.experiments.lanes import BESIDE, Lanes, share_of_threads
 from vixformer.experiments.rounds import Folders, Rounds, Training
 from vixformer.experiments.tuning import Tuned, check_tunable, tuned
 from vixformer.jsonfile import Values, read_json
-from vixformer.measure.latency import Timing, rounds, summarised
-from vixformer.measure.load import Watched, watched
+from vixformer.measure.latency import Timing, rounds, summarized
+from vixformer.measure.load import Watched, now, watched
 from vixformer.measure.machine import machine
 from vixformer.registry import fitted
 from vixformer.results.evidence import averaged
@@ -39,7 +39,11 @@ TIMED_BATCH = 64
 LEAST_ROUNDS, MOST_ROUNDS = 10, 400
 BUDGETS = "budgets.json"
 PROBING = 0.1
-"""The part of a budget that timing may take."""
+"""The part of a budget that timing may take, and the part that measuring the memory of all runs may take."""
+GRACE = 0.1
+"""The part of a budget by which it may be exceeded, so that a round that nearly fits is trained."""
+TIMED = 0.5
+"""Seconds of timing the inference of each model."""
 HEADROOM = 1.2
 """Factor on the time of earlier trainings, to estimate the budget for the rest."""
 
@@ -49,6 +53,7 @@ UNTUNED = " at its own rate"
 class _Cut(TypedDict):
     epochs: Annotated[int, Field(gt=0)]
     fraction: Annotated[float, Field(gt=0, le=1)]
+    measure: NotRequired[bool]
 
 
 @dataclass(frozen=True)
@@ -105,11 +110,13 @@ class Comparison:
     left_out: tuple[str, ...] = ()
     """Finished runs of seeds or folds that not all models have: they are not in the rows."""
     enough: float | None = None
-    """Seconds of a budget that would be enough for the runs that did not fit."""
+    """Seconds of another budget, which are enough for the runs that did not fit."""
     timing: Watched | None = None
     """What else ran during the timing of inference."""
     tune: int | None = None
     """Learning-rate trials that each model was to have."""
+    budget: float | None = None
+    """Seconds that were given."""
 
 
 def compare(
@@ -125,16 +132,20 @@ def compare(
     observer: Callable[[str, Recipe, bool], Observer] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Train what is not there yet, then measure all together. `observer(name, recipe, done)` is asked for one before each run.
+    """Train what is not there yet, then measure all together. `observer(name, recipe, done)` is asked for one before
+    each run.
 
-    `budget` is seconds for everything: all recipes are cut alike, to what a probe says will fit, and what still does not is not run.
-    `jobs` trainings run in parallel, as processes that share the threads. With `tune`, each recipe first gets this number of learning-rate
-    trials. The seeds after that vary the split as well as the start and the order.
+    `budget` is seconds for everything: all recipes are cut alike, to what a probe says will fit, and what still does
+    not is not run. `jobs` trainings run in parallel, as processes that share the threads. With `tune`, each recipe
+    first gets this number of learning-rate trials. The seeds after that vary the split as well as the start and the
+    order.
     """
     out = Path(out)
     began = time.perf_counter()
     not_run = [
-        f"{name} (it starts from a trained model: give --train.weights FOLDER)" for name, r in recipes.items() if asks_for_weights(r)
+        f"{name} (it starts from a trained model: give --train.weights FOLDER)"
+        for name, r in recipes.items()
+        if asks_for_weights(r)
     ]
     recipes = {name: recipe_from_dict(r.to_dict(), name) for name, r in recipes.items() if not asks_for_weights(r)}
     if not recipes:
@@ -145,22 +156,36 @@ def compare(
         check_tunable(recipes, tune, folds)
     runs_each = seeds * (folds or 1) if tune is None else tune + 2 * seeds * (folds or 1)
     read = Reader()
-    limits = None if budget is None else _cut(among, out, runs_each, budget, jobs, tell, read)
-    shortened = limits is not None and (limits.fraction < 1 or any(r.train.epochs > limits.epochs for r in among.values()))
+    # beside other work, one thread is faster than several that wait for each other
+    threads = torch.get_num_threads()
+    share = threads if budget is not None and now().disturbs(threads) else 1
+    limits = None if budget is None else _cut(among, out, runs_each, budget, jobs, tell, read, share)
+    shortened = limits is not None and (
+        limits.fraction < 1 or any(r.train.epochs > limits.epochs for r in among.values())
+    )
     uncut = among
     if limits is not None:
         among = {name: limits.applied(recipe) for name, recipe in among.items()}
     recipes = {name: among[name] for name in recipes}
-    left = None if budget is None else lambda: budget - (time.perf_counter() - began)
+    at_the_end = TIMED * len(recipes)
+    left = None if budget is None else lambda: (1 + GRACE) * budget - at_the_end - (time.perf_counter() - began)
 
-    with Lanes(jobs) as lanes:
-        rounds = Rounds(lanes, out, among, left, partial(_label, seeds=seeds), read=read, again=again, observer=observer)
+    with share_of_threads(share), Lanes(jobs) as lanes:
+        rounds = Rounds(
+            lanes, out, among, left, partial(_label, seeds=seeds), read=read, again=again, observer=observer
+        )
         rates = {} if tune is None else tuned(recipes, tune, folds, rounds, lanes)
         rows = [(name, name, rates[name].applied(recipe) if rates else recipe) for name, recipe in recipes.items()]
         rows += [(name + UNTUNED, name, recipes[name]) for name, found in rates.items() if found.rate != found.own]
         plans = [
             [
-                Training(row, name, planned, _label(row, planned, seeds), (planned.train.seed, planned.data.fold if folds else None))
+                Training(
+                    row,
+                    name,
+                    planned,
+                    _label(row, planned, seeds),
+                    (planned.train.seed, planned.data.fold if folds else None),
+                )
                 for planned in _plan(recipe, seeds, folds, vary_split=tune is not None)
             ]
             for row, name, recipe in rows
@@ -177,20 +202,28 @@ def compare(
     tell(f"timing inference of {len(shown)} models in turn")
     found, timing = _rows(shown, folds, out)
     found = [_with_tuning(row, rates[row.name], untuned[row.name]) for row in found] if rates else found
-    return Comparison(found, limits, shortened, tuple(not_run), jobs, tuple(left_out), enough, timing, tune)
+    return Comparison(found, limits, shortened, tuple(not_run), jobs, tuple(left_out), enough, timing, tune, budget)
 
 
 def _with_tuning(row: Row, found: Tuned, untuned: list[Path]) -> Row:
-    at_own = row.test_top1 if found.rate == found.own else column([read_run(path).summary or {} for path in untuned], "test_top1")
+    at_own = (
+        row.test_top1
+        if found.rate == found.own
+        else column([read_run(path).summary or {} for path in untuned], "test_top1")
+    )
     return replace(row, tuned=found, untuned=at_own)
 
 
 def _shared(folders: Folders) -> tuple[dict[str, list[Path]], list[str]]:
-    """The runs with seeds and folds that all models have, so that means and differences use the same ones; and the names of the others."""
+    """The runs with seeds and folds that all models have, so that means and differences use the same ones; and the
+    names of the others."""
     some = {name: units for name, units in folders.items() if units}
     common = set.intersection(*map(set, some.values()))
     if not common:  # the seed that most of them have
-        first = max((u for units in some.values() for u in units), key=lambda unit: sum(unit in units for units in some.values()))
+        first = max(
+            (u for units in some.values() for u in units),
+            key=lambda unit: sum(unit in units for units in some.values()),
+        )
         common = {first}
     shown = {name: [path for unit, path in units.items() if unit in common] for name, units in some.items()}
     left_out = [
@@ -200,19 +233,32 @@ def _shared(folders: Folders) -> tuple[dict[str, list[Path]], list[str]]:
     return {name: paths for name, paths in shown.items() if paths}, left_out
 
 
-def _cut(recipes: dict[str, Recipe], out: Path, runs_each: int, budget: float, jobs: int, tell: Callable[[str], None], read: Reader) -> Cut:
+def _cut(
+    recipes: dict[str, Recipe],
+    out: Path,
+    runs_each: int,
+    budget: float,
+    jobs: int,
+    tell: Callable[[str], None],
+    read: Reader,
+    share: int,
+) -> Cut:
     """Measured once: asked the same again, what was chosen stays, so that what was trained is found."""
     asked = _asked(recipes, runs_each, budget, jobs)
     known = _known(out)
     if asked not in known:
-        began, prober = time.perf_counter(), Prober(PROBING * budget, read)
+        began = time.perf_counter()
+        measure = MEASURING * runs_each * len(recipes) <= PROBING * budget
+        prober = Prober(PROBING * budget, read, starting() if jobs > 1 else 0.0)
         probes = []
-        with share_of_threads(jobs):
+        with share_of_threads(max(jobs, share)):
             for i, (name, recipe) in enumerate(recipes.items()):
                 tell(f"timing {name}, {i + 1} of {len(recipes)}")
-                probes.append(prober(recipe, len(recipes) - i))
-        left = (budget - (time.perf_counter() - began)) * (jobs if jobs == 1 else jobs * BESIDE)
-        chosen = cut(list(recipes.values()), probes, runs_each, left)
+                timed = replace(recipe, train=replace(recipe.train, measure=recipe.train.measure and measure))
+                probes.append(prober(timed, len(recipes) - i))
+        left = budget - TIMED * len(recipes) - (time.perf_counter() - began)
+        chosen = cut(list(recipes.values()), probes, runs_each, left if jobs == 1 else left * jobs * BESIDE)
+        chosen = replace(chosen, measure=measure)
         _remember(out, asked, chosen)
         return chosen
     return Cut(**known[asked])
@@ -259,7 +305,7 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
     images = {name: torch.randn(TIMED_BATCH, m.in_chans, *m.img_size) for name, m in models.items()}
     calls = {name: lambda m=m, x=images[name]: m(x) for name, m in models.items()}
     with torch.inference_mode(), watched() as timing:
-        taken = rounds(calls, 0.5 * len(models), LEAST_ROUNDS, most=MOST_ROUNDS)
+        taken = rounds(calls, TIMED * len(models), LEAST_ROUNDS, most=MOST_ROUNDS)
         facts = machine(torch.device("cpu"))
     taken = {name: [round(ms, 5) for ms in times] for name, times in taken.items()}
     by_run = {paths[0].name: taken[name] for name, paths in folders.items()}
@@ -282,7 +328,7 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
                 by_seed=averaged((s["seed"], s["test_top1"]) for s in summaries),
                 val_top1=column(summaries, "val_top1"),
                 train_seconds=seconds,
-                inference=summarised(taken[name]),
+                inference=summarized(taken[name]),
                 kept=first.get("kept_bytes"),
                 peak=None if peak is None else peak.mean,
                 folders=tuple(paths),

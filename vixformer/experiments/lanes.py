@@ -1,4 +1,5 @@
-"""Trainings side by side, each a process with its part of the threads: small models leave cores idle that another training can use."""
+"""Trainings side by side, each a process with its part of the threads: small models leave cores idle that another
+training can use."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from vixformer.config import Recipe, recipe_from_dict
 from vixformer.data.dataset import Whole
 from vixformer.jsonfile import Values, parse_json
 from vixformer.notes import printed_notes, want_of_memory
-from vixformer.registry import complaint, foreign, import_foreign
+from vixformer.plugins import complaint, foreign, import_foreign
 from vixformer.training.faults import NotFiniteError
 from vixformer.training.interrupt import Interrupt
 from vixformer.training.loop import run, with_parent
@@ -97,8 +98,8 @@ class Lanes:
         name: str | None = None,
         data: Whole | None = None,
     ) -> None:
-        """Returns when the training has begun, which waits for a free lane. `name` is that of the recipe. `data` is for one lane: other
-        processes read their own."""
+        """Returns when the training has begun, which waits for a free lane. `name` is that of the recipe. `data` is for
+        one lane: other processes read their own."""
         if self.count == 1:
             began = time.perf_counter()
             try:
@@ -187,7 +188,8 @@ def _tell(**event: object) -> None:
 
 
 def _end_with_parent() -> None:
-    """Standard input is open as long as the process that started this one lives. What is written is whole at any moment."""
+    """Standard input is open as long as the process that started this one lives. What is written is whole at any
+    moment."""
     with contextlib.suppress(OSError):
         while os.read(0, 1):
             pass
@@ -203,7 +205,8 @@ def _told() -> TextIO:
 
 
 def main() -> None:
-    """One training: its folder and whether to resume it as arguments, its recipe and what to import on standard input."""
+    """One training: its folder and whether to resume it as arguments, its recipe and what to import on standard
+    input."""
     _told()
     folder, how = sys.argv[1:]
     job = parse_json(sys.stdin.readline(), "the training")

@@ -1,4 +1,5 @@
-"""Trainings in rounds, one of every model a round: what is there already is not trained again, and a budget ends between rounds."""
+"""Trainings in rounds, one of every model a round: what is there already is not trained again, and a budget ends
+between rounds."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ class Rounds:
         again: bool = False,
         observer: Callable[[str, Recipe, bool], Observer] | None = None,
     ) -> None:
-        """`among` are recipes that others may start from. `left` says how many seconds of a budget are left, `label` what
-        the training of a parent is called. `read` gives data sets."""
+        """`among` are recipes that others may start from. `left` says how many seconds of a budget are left, `label`
+        what the training of a parent is called. `read` gives data sets."""
         self.lanes, self.out, self.among, self.left, self.label, self.again = lanes, out, among, left, label, again
         self.observer = observer or (lambda *_: Observer())
         self.took: dict[str, float] = {}
@@ -63,7 +64,8 @@ class Rounds:
         waited = len(self.waiting)
 
         def left_for(names: list[str]) -> bool:
-            """Whether there is time for these trainings, from the time each took before. One of the models is always trained."""
+            """Whether there is time for these trainings, from the time each took before. One of the models is always
+            trained."""
             if self.left is None or not self.lanes.longest or not any(folders.values()):
                 return True
             each = [self.took.get(name, self.lanes.longest) for name in names]
@@ -82,7 +84,8 @@ class Rounds:
                 self.wait()
                 new = [
                     (one, recipe, parent) for one, recipe, parent in runs
-                    if (parent is not None and parent.folder in missing) or not self._finished(self._folder(one.name, recipe))
+                    if (parent is not None and parent.folder in missing) or not self._finished(self._folder(one.name,
+                    recipe))
                 ]  # fmt: skip
                 wanted = [*(parent.name for parent in missing.values()), *(one.name for one, *_ in new)]
                 if wanted and not left_for(wanted):  # a part of a round would be left out of the table
@@ -92,7 +95,12 @@ class Rounds:
             for parent in missing.values():
                 watch = self.observer(self.label(parent.name, parent.recipe), parent.recipe, False)
                 self.lanes.train(
-                    parent.name, parent.recipe, parent.folder, resume=True, observer=watch, data=self._whole(parent.recipe.data)
+                    parent.name,
+                    parent.recipe,
+                    parent.folder,
+                    resume=True,
+                    observer=watch,
+                    data=self._whole(parent.recipe.data),
                 )
             if any(parents):
                 self.lanes.wait()
@@ -111,7 +119,9 @@ class Rounds:
                 if not done:
                     self._names[one.label] = one.name
                     data = self._whole(recipe.data)
-                    self.lanes.train(one.label, recipe, folder, resume=not self.again, observer=watch, name=one.name, data=data)
+                    self.lanes.train(
+                        one.label, recipe, folder, resume=not self.again, observer=watch, name=one.name, data=data
+                    )
                 folders[one.row][one.unit] = folder
         self.wait()
         return folders

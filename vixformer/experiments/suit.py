@@ -6,14 +6,15 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
 
 import torch
 
+from vixformer.backbones.backbone import Backbone
 from vixformer.config import Recipe
 from vixformer.data.folder import Folder
 from vixformer.data.picture import short_side
 from vixformer.measure.cost import bytes_kept, multiply_adds, one_image
+from vixformer.notes import note
 from vixformer.options import flag_of
 from vixformer.room import memory
 
@@ -48,16 +49,23 @@ class Photographs:
     def of(folder: Folder, val_fraction: float) -> Photographs:
         files = [path for path, _ in folder.files("train")]
         some = files[:: max(1, len(files) // LOOKED_AT)]
-        return Photographs(round(len(files) * (1 - val_fraction)), len(folder.classes()), round(median(map(short_side, some))))
+        return Photographs(
+            round(len(files) * (1 - val_fraction)), len(folder.classes()), round(median(map(short_side, some)))
+        )
 
 
-def suited(recipes: Mapping[str, Recipe], given: Collection[str], seconds: float | None = None) -> tuple[dict[str, Recipe], str]:
-    """Recipes for one folder of images with what suits it, the same for all of them, and a sentence that says what was picked.
+def suited(
+    recipes: Mapping[str, Recipe], given: Collection[str], seconds: float | None = None
+) -> tuple[dict[str, Recipe], str]:
+    """Recipes for one folder of images with what suits it, the same for all of them, and a sentence that says what was
+    picked.
 
-    `given` are the options that somebody set (train.epochs), which stay. `seconds` is what a budget allows one training.
+    `given` are the options that somebody set (train.epochs), which stay. `seconds` is what a budget allows one
+    training.
     """
     first = next(iter(recipes.values()))
-    source: Any = first.data.source()
+    source = first.data.source()
+    assert isinstance(source, Folder)
     found = Photographs.of(source, 1 / first.data.folds if first.data.folds else first.data.val_fraction)
     picked: dict[str, int] = {}
     if OPTIONS["batch_size"] not in given:
@@ -71,9 +79,14 @@ def suited(recipes: Mapping[str, Recipe], given: Collection[str], seconds: float
         epochs = picked.get("epochs", first.train.epochs)
         picked["resize"] = min(_side(found, recipe, epochs, allowed) for recipe in recipes.values())
     recipes = {name: _with(recipe, picked) for name, recipe in recipes.items()}
-    if "batch_size" in picked and (fits := min(_fitting(found, recipe) for recipe in recipes.values())) < picked["batch_size"]:
+    if (
+        "batch_size" in picked
+        and (fits := min(_fitting(found, recipe) for recipe in recipes.values())) < picked["batch_size"]
+    ):
         picked["batch_size"] = fits
         recipes = {name: _with(recipe, picked) for name, recipe in recipes.items()}
+    if isinstance(source, Folder) and (unused := source.unused()):
+        note(f"{source.root} has a folder train, so its other folders of images are not used: {', '.join(unused)}")
     return recipes, _told(found, picked)
 
 
@@ -96,7 +109,8 @@ def _epochs(found: Photographs, recipe: Recipe, times: int) -> int:
 
 
 def _side(found: Photographs, recipe: Recipe, epochs: int, seconds: float) -> int:
-    """The largest that the photographs have and that can be trained in the time; the smallest that the model takes, if there is none."""
+    """The largest that the photographs have and that can be trained in the time; the smallest that the model takes, if
+    there is none."""
     own = recipe.model.img_size
     sides = []
     for side in [own] if isinstance(own, int) else SIDES:
@@ -110,11 +124,11 @@ def _side(found: Photographs, recipe: Recipe, epochs: int, seconds: float) -> in
     return sides[-1] if sides else SIDES[0]
 
 
-def _model(recipe: Recipe, side: int, classes: int) -> Any:
+def _model(recipe: Recipe, side: int, classes: int) -> Backbone | None:
     """Without weights; None where the model cannot have images of this size."""
     try:
         with torch.device("meta"):
-            config: Any = recipe.model.filled(side, 1 if recipe.data.gray else 3, classes)
+            config = recipe.model.filled(side, 1 if recipe.data.gray else 3, classes)
             return config.owner(config)
     except ValueError:
         return None
@@ -135,7 +149,12 @@ def _told(found: Photographs, picked: Mapping[str, int]) -> str:
         "batch_size": "batches of {0}",
         "epochs": "{0} epochs",
     }
-    parts = [f"{what.format(picked[name])} ({flag_of(OPTIONS[name])})" for name, what in words.items() if name in picked]
+    parts = [
+        f"{what.format(picked[name])} ({flag_of(OPTIONS[name])})" for name, what in words.items() if name in picked
+    ]
     if not parts:
         return ""
-    return f"Picked for {found.count:,} training images of {found.classes} classes: {', '.join(parts)}. The flags choose others."
+    return (
+        f"Picked for {found.count:,} training images of {found.classes} classes: {', '.join(parts)}. The flags choose"
+        " others."
+    )

@@ -1,4 +1,5 @@
-"""Equal tuning: every model gets the same number of learning-rate trials, chosen on validation with a seed that no final run has."""
+"""Equal tuning: every model gets the same number of learning-rate trials, chosen on validation with a seed that no
+final run has."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ class Tuned:
 def rates(own: float, count: int) -> list[float]:
     """The recipe's own rate first, then its neighbors on both sides, to three digits."""
     if count < 3 or count % 2 == 0:
-        raise ValueError(f"--tune must be an odd number of at least 3, so that the recipe's own rate is in the middle, not {count}")
+        raise ValueError(
+            f"--tune must be an odd number of at least 3, so that the recipe's own rate is in the middle, not {count}"
+        )
     steps = [sign * step for step in range(1, count // 2 + 1) for sign in (-1, 1)]
     return [own, *(float(f"{own * FACTOR**step:.3g}") for step in steps)]
 
@@ -54,9 +57,12 @@ def check_tunable(recipes: dict[str, Recipe], count: int, folds: int | None) -> 
 
 
 def tuned(recipes: dict[str, Recipe], count: int, folds: int | None, rounds: Rounds, lanes: Lanes) -> dict[str, Tuned]:
-    """The rate of each recipe with the best validation accuracy. Only trials that all recipes have count, so that a budget that ends
-    early does not favor one of them."""
-    plan = [[_trial(name, recipe, rates(recipe.train.lr, count)[i], i, folds) for name, recipe in recipes.items()] for i in range(count)]
+    """The rate of each recipe with the best validation accuracy. Only trials that all recipes have count, so that a
+    budget that ends early does not favor one of them."""
+    plan = [
+        [_trial(name, recipe, rates(recipe.train.lr, count)[i], i, folds) for name, recipe in recipes.items()]
+        for i in range(count)
+    ]
     lanes.may_diverge = True
     try:
         folders = rounds.train(plan)
@@ -68,8 +74,12 @@ def tuned(recipes: dict[str, Recipe], count: int, folds: int | None, rounds: Rou
         tops = {trials[i].recipe.train.lr: _validated(folders[trials[i].row].values()) for trials in complete}
         finite = {rate: top1 for rate, top1 in tops.items() if top1 is not None}
         if tops and not finite:
-            raise ValueError(f"{name} diverged at every rate tried ({', '.join(f'{rate:g}' for rate in tops)}): give a smaller --train.lr")
-        best = max(finite, key=finite.__getitem__, default=recipe.train.lr)  # of equal ones the first: the nearest to its own
+            raise ValueError(
+                f"{name} diverged at every rate tried ({', '.join(f'{rate:g}' for rate in tops)}): give a smaller"
+                " --train.lr"
+            )
+        # of equal ones the first: the nearest to its own
+        best = max(finite, key=finite.__getitem__, default=recipe.train.lr)
         found[name] = Tuned(best, recipe.train.lr, tuple(tops), tuple(rate for rate in tops if rate not in finite))
     return found
 

@@ -1,4 +1,5 @@
-"""A model card from a run: what the model is, what it was trained on and how, what it reaches, with its spread, and what it costs."""
+"""A model card from a run: what the model is, what it was trained on and how, what it reaches, with its spread, and
+what it costs."""
 
 from __future__ import annotations
 
@@ -22,13 +23,21 @@ def card(folder: Path, name: str, licence: str) -> str:
     model = model_folder(folder)
     prepare = Preprocessing.load(model)
     backbone, config = read_config(model)
-    head = {"license": licence, "library_name": "vixformer", "pipeline_tag": "image-classification", "tags": ["vision", "attention"]}
+    head = {
+        "license": licence,
+        "library_name": "vixformer",
+        "pipeline_tag": "image-classification",
+        "tags": ["vision", "attention"],
+    }
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in head.items()), "---", "", f"# {name}", ""]
     lines += [
         f"A {backbone} with the attention `{config['attention']}`, made with vixformer {__version__}.",
         "",
-        f"It takes images of {prepare.size[0]} x {prepare.size[1]} with {counted(prepare.channels, 'channel')} for one of "
-        f"{len(prepare.classes)} classes: {in_markdown(', '.join(prepare.classes[:20]))}{' ...' if prepare.classes[20:] else ''}.",
+        (
+            f"It takes images of {prepare.size[0]} x {prepare.size[1]} with {counted(prepare.channels, 'channel')} for"
+            f" one of {len(prepare.classes)} classes:"
+            f" {in_markdown(', '.join(prepare.classes[:20]))}{' ...' if prepare.classes[20:] else ''}."
+        ),
         "",
         "```python",
         "import vixformer as vix",
@@ -39,7 +48,12 @@ def card(folder: Path, name: str, licence: str) -> str:
         f"or, with classes and preprocessing, `vix predict {name} picture.jpg`.",
     ]
     group = _group(folder)
-    return "\n".join([*lines, *(_trained(group, read_run(folder)) if group else ["", "How it was trained was not recorded."])]) + "\n"
+    return (
+        "\n".join(
+            [*lines, *(_trained(group, read_run(folder)) if group else ["", "How it was trained was not recorded."])]
+        )
+        + "\n"
+    )
 
 
 def public(recipe: Recipe) -> Recipe:
@@ -53,23 +67,38 @@ def _group(folder: Path) -> Group | None:
     if not (folder / RECIPE).exists() or read_run(folder).summary is None:
         return None
     beside = find_runs([folder.resolve().parent]).groups
-    return next((group for group in beside if any(run.folder.name == folder.resolve().name for run in group.runs)), None)
+    return next(
+        (group for group in beside if any(run.folder.name == folder.resolve().name for run in group.runs)), None
+    )
 
 
 def _trained(group: Group, run: Run) -> list[str]:
     recipe, first = run.recipe, run.summary or {}
     train, data = recipe.train, recipe.data
     part = "all" if data.fraction == 1 else f"{data.fraction:.0%}"
-    top1, seconds, inference = group.spread("test_top1"), group.spread("train_seconds"), group.spread("inference_ms_min")
-    runs = f"{top1} % over {len(group.runs)} seeds" if len(group.runs) > 1 else "one run, so nothing is known about its spread"
+    top1, seconds, inference = (
+        group.spread("test_top1"),
+        group.spread("train_seconds"),
+        group.spread("inference_ms_min"),
+    )
+    runs = (
+        f"{top1} % over {len(group.runs)} seeds"
+        if len(group.runs) > 1
+        else "one run, so nothing is known about its spread"
+    )
     lines = [
         "",
         "## Training",
         "",
-        f"* Data: {data.name}, {part} of its training images ({first['train_images']:,} to learn from); a stratified part of them chose "
-        "the epoch, and the test images were read once.",
-        f"* {counted(first['epochs'], 'epoch')} in batches of {train.batch_size}, {train.optimizer}, rate {train.lr:g} ({train.schedule}), "
-        f"weight decay {train.weight_decay:g}, {train.precision}, seed {train.seed}.",
+        (
+            f"* Data: {data.shown}, {part} of its training images ({first['train_images']:,} to learn from); a"
+            " stratified part of them chose the epoch, and the test images were read once."
+        ),
+        (
+            f"* {counted(first['epochs'], 'epoch')} in batches of {train.batch_size}, {train.optimizer}, rate"
+            f" {train.lr:g} ({train.schedule}), weight decay {train.weight_decay:g}, {train.precision}, seed"
+            f" {train.seed}."
+        ),
         f"* Test top-1: {first['test_top1']:.2f} % ({runs}) on {first['test_images']:,} images.",
         f"* {first['parameters']:,} parameters"
         + (f", {first['multiply_adds']:,} multiply-adds an image." if "multiply_adds" in first else "."),

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from vixformer.data.dataset import Images
+from vixformer.data.dataset import Images, is_right
 from vixformer.data.preprocess import Preprocessing
 from vixformer.data.split import fraction
 from vixformer.export.formats import FILES, WRITERS, Run
@@ -54,10 +54,11 @@ def export(
     problem: Callable[[str], None] | None = None,
     watch: Callable[[str], None] = lambda _: None,
 ) -> list[Exported]:
-    """First the model in torch, then every format, all timed in turn. Without images noise takes their place, and there is no accuracy.
+    """First the model in torch, then every format, all timed in turn. Without images noise takes their place, and there
+    is no accuracy.
 
-    `problem` is told of a format that this model cannot become; the others are written. Nothing is returned if there is no other. `watch`
-    is told what is done next.
+    `problem` is told of a format that this model cannot become; the others are written. Nothing is returned if there is
+    no other. `watch` is told what is done next.
     """
     prepare = predictor.preprocessing
     shipped = Shipped(predictor)
@@ -78,7 +79,9 @@ def export(
         return []
     prepare.save(out)
     watch("timing")
-    times = interleaved({form: lambda run=run: run(example) for form, run in runs.items()}, seconds=1.0 * len(runs), least=10)
+    times = interleaved(
+        {form: lambda run=run: run(example) for form, run in runs.items()}, seconds=1.0 * len(runs), least=10
+    )
     chosen = None if images is None else images.take(fraction(images.labels, min(1.0, tested / len(images)), 0))
     right = torch.cat([runs["eager"](part) for part in pixels.split(batch) if len(part) == batch])
     sizes = {1, batch, len(right)} if dynamic_batch else {batch}
@@ -86,11 +89,17 @@ def export(
     for form, run in runs.items():
         watch(f"comparing {form} with torch")
         path = None if form == "eager" else out / FILES[form]
-        size = sum(t.numel() * t.element_size() for t in shipped.state_dict().values()) if path is None else path.stat().st_size
+        size = (
+            sum(t.numel() * t.element_size() for t in shipped.state_dict().values())
+            if path is None
+            else path.stat().st_size
+        )
         outputs = [torch.cat([run(part) for part in pixels[: len(right)].split(n) if len(part) == n]) for n in sizes]
         difference = max(float((o - right[: len(o)]).abs().max()) for o in outputs)
         top1, count = (None, 0) if chosen is None else _top1(run, chosen, batch, dynamic_batch)
-        found.append(Exported(form, path, size / 2**20, difference, float(right.abs().max()), times[form].min, top1, count))
+        found.append(
+            Exported(form, path, size / 2**20, difference, float(right.abs().max()), times[form].min, top1, count)
+        )
     return found
 
 
@@ -104,17 +113,23 @@ def _eager(shipped: Shipped) -> Run:
 
 def _pixels(images: Images | None, prepare: Preprocessing, count: int) -> Tensor:
     if images is None:
-        return torch.randint(256, (count, prepare.channels, *prepare.stored), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+        return torch.randint(
+            256,
+            (count, prepare.channels, *prepare.stored),
+            generator=torch.Generator().manual_seed(0),
+            dtype=torch.uint8,
+        )
     index = torch.linspace(0, len(images) - 1, count).long()
     return images.pixels[images.rows[index]].clone()
 
 
 def _top1(run: Run, images: Images, batch: int, dynamic_batch: bool) -> tuple[float | None, int]:
     right = 0
-    whole = len(images) if dynamic_batch else len(images) // batch * batch  # what was exported for one size of batch takes no other
+    # what was exported for one size of batch takes no other
+    whole = len(images) if dynamic_batch else len(images) // batch * batch
     if not whole:
         return None, 0
     for index in torch.arange(whole).split(COMPARED if dynamic_batch else batch):
         guesses = run(images.pixels[images.rows[index]].clone()).argmax(-1)
-        right += int((guesses == images.labels[index]).sum())
+        right += int(is_right(guesses, images.labels[index]).sum())
     return 100 * right / whole, whole

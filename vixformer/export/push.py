@@ -14,8 +14,11 @@ from vixformer.results.predictor import model_folder
 from vixformer.results.runs import RECIPE, read_run
 
 
-def push_to_hub(folder: str | Path, name: str, private: bool = False, licence: str = "mit", token: str | None = None) -> str:
-    """The model of a run, with a card filled from the run, as `owner/name`; its address. `HF_TOKEN` or `token` says who you are."""
+def push_to_hub(
+    folder: str | Path, name: str, private: bool = False, licence: str = "mit", token: str | None = None
+) -> str:
+    """The model of a run, with a card filled from the run, as `owner/name`; its address. `HF_TOKEN` or `token` says who
+    you are."""
     if not reach.is_name(name):
         raise ValueError(f'a model on the hub is called "owner/name", not "{name}"')
     hub, folder = reach.library(), Path(folder)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -13,7 +11,8 @@ from vixformer.results.predictor import Predictor
 
 
 class Shipped(nn.Module):
-    """Pixels (B, channels, height, width) of 0 to 255, uint8, of the data set's size -> logits (B, classes), float32."""
+    """Pixels (B, channels, height, width) of 0 to 255, uint8, of the data set's size -> logits (B, classes),
+    float32."""
 
     scale: Tensor
     shift: Tensor
@@ -30,7 +29,7 @@ class Shipped(nn.Module):
         return self.model(resize(torch.addcmul(self.shift, pixels.float(), self.scale), self.size)).float()
 
 
-def program(shipped: Shipped, example: Tensor, dynamic_batch: bool) -> Any:
+def program(shipped: Shipped, example: Tensor, dynamic_batch: bool) -> torch.export.ExportedProgram:
     """What torch.export makes of it, of operations of torch alone, for any batch or for that of the example."""
     shapes = ({0: torch.export.Dim("batch", max=2**15)},) if dynamic_batch else None
     if dynamic_batch and len(example) < 2:

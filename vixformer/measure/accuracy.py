@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vixformer.data.dataset import is_right
 from vixformer.data.loader import Loader
 from vixformer.jsonfile import Values
 
@@ -22,39 +24,114 @@ class Scores:
     top5: float
     labels: Tensor
     predictions: Tensor
+    logits: Tensor | None = None
+    """(N, classes), where an image may have several labels."""
+
+    @property
+    def several(self) -> dict[str, float]:
+        """Measures for images that may have several labels, in per cent: mean average precision over the labels, and F1
+        of all decisions together."""
+        if self.logits is None:
+            return {}
+        from sklearn.metrics import average_precision_score, f1_score  # here, because they take a second to load
+
+        labels, given = self.labels.numpy(), self.labels.any(0).numpy()
+        chosen = (self.logits > 0).numpy()
+        options: Values = {"average": "micro", "zero_division": 0}
+        found = {
+            "map": average_precision_score(labels[:, given], self.logits[:, given].numpy(), average="macro"),
+            "f1": f1_score(labels, chosen, **options),
+        }
+        return {name: 100 * float(value) for name, value in found.items()}
 
     def confusion(self, classes: int) -> list[list[int]]:
         """Rows are what images are, columns what they were taken for."""
-        return torch.bincount(self.labels * classes + self.predictions, minlength=classes**2).reshape(classes, classes).tolist()
+        return (
+            torch.bincount(self.labels * classes + self.predictions, minlength=classes**2)
+            .reshape(classes, classes)
+            .tolist()
+        )
 
     def per_class(self, names: tuple[str, ...]) -> dict[str, dict[str, float]]:
         """Precision, recall and F1 of each class, and their averages."""
         from sklearn.metrics import classification_report  # here, because it takes a second to load
 
         numbers = list(range(len(names)))
-        options: Values = {"labels": numbers, "target_names": [f"{i} {n}" for i, n in enumerate(names)], "zero_division": 0}
-        report: Any = classification_report(self.labels.numpy(), self.predictions.numpy(), output_dict=True, **options)
-        return {key.partition(" ")[2] if key[0].isdigit() else key: value for key, value in report.items() if isinstance(value, dict)}
+        options: Values = {
+            "labels": numbers,
+            "target_names": [f"{i} {n}" for i, n in enumerate(names)],
+            "zero_division": 0,
+        }
+        labels = self.labels.numpy()
+        guesses = (self.predictions if self.logits is None else (self.logits > 0).float()).numpy()
+        report = classification_report(labels, guesses, output_dict=True, **options)
+        assert isinstance(report, dict)  # as text it would be a string
+        return {
+            key.partition(" ")[2] if key[0].isdigit() else key: value
+            for key, value in report.items()
+            if isinstance(value, dict) and key not in ("micro avg", "samples avg")
+        }
+
+
+Views = Callable[[Tensor], Sequence[Tensor]]
+"""Several views of each image of a batch."""
+
+
+def mirrored(images: Tensor) -> list[Tensor]:
+    return [images, images.flip(-1)]
+
+
+def shifted(images: Tensor) -> list[Tensor]:
+    """Also moved by a sixteenth of the side in each of four directions; the border is repeated."""
+    by = max(1, images.shape[-1] // 16)
+    height, width = images.shape[-2:]
+    padded = F.pad(images, [by] * 4, mode="replicate")
+    corners = [(by, by), (0, by), (2 * by, by), (by, 0), (by, 2 * by)]
+    return [view for y, x in corners for view in mirrored(padded[..., y : y + height, x : x + width])]
+
+
+VIEWS: dict[str, Views] = {"flip": mirrored, "shift": shifted}
 
 
 @torch.inference_mode()
-def evaluate(model: nn.Module, loader: Loader, precision: torch.dtype = torch.float32) -> Scores:
-    """Without augmentation, in evaluation mode; the model's mode comes back as it was."""
+def evaluate(
+    model: nn.Module, loader: Loader, precision: torch.dtype = torch.float32, views: Views | None = None
+) -> Scores:
+    """Without augmentation, in evaluation mode; the model's mode comes back as it was. With `views`, the mean of the
+    probabilities that they get (test-time augmentation)."""
     was_training = model.training
     model.eval()
     loss = torch.zeros((), dtype=torch.float64)
     hits = 0
-    labels, predictions = [], []
+    labels, predictions, logits = [], [], []
     for images, truth in loader.plain():
         with torch.autocast(images.device.type, dtype=precision, enabled=precision != torch.float32):
-            scores = model(images)
+            scores = model(images) if views is None else _mean([model(view) for view in views(images)])
         scores = scores.float()
-        loss += F.cross_entropy(scores, truth, reduction="sum").cpu().double()
         best = scores.topk(min(5, scores.shape[1])).indices
-        hits += int((best == truth[:, None]).any(1).sum())
+        if truth.dim() == 1:
+            loss += F.cross_entropy(scores, truth, reduction="sum").cpu().double()
+            hits += int((best == truth[:, None]).any(1).sum())
+        else:
+            each = F.binary_cross_entropy_with_logits(scores, truth, reduction="none")
+            loss += each.mean(1).sum().cpu().double()
+            hits += int(truth.gather(1, best).any(1).sum())
+            logits.append(scores.cpu())
         labels.append(truth.cpu())
         predictions.append(best[:, 0].cpu())
     model.train(was_training)
     truth, guessed = torch.cat(labels), torch.cat(predictions)
     count = len(truth)
-    return Scores(loss.item() / count, 100 * (truth == guessed).double().mean().item(), 100 * hits / count, truth, guessed)
+    return Scores(
+        loss.item() / count,
+        100 * is_right(guessed, truth).double().mean().item(),
+        100 * hits / count,
+        truth,
+        guessed,
+        torch.cat(logits) if logits else None,
+    )
+
+
+def _mean(scores: Sequence[Tensor]) -> Tensor:
+    """Logarithms of the mean probabilities."""
+    return torch.stack([s.float().log_softmax(1) for s in scores]).logsumexp(0) - math.log(len(scores))

@@ -1,4 +1,5 @@
-"""Which attention for these images on this machine: layers and models timed here, and a recommendation with its reason."""
+"""Which attention for these images on this machine: layers and models timed here, and a recommendation with its
+reason."""
 
 from __future__ import annotations
 
@@ -7,22 +8,28 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import torch
 from pydantic import PositiveFloat, PositiveInt
 
 from vixformer.attention.base import Core, Mechanism
+from vixformer.attention.project.projection import mechanism_of
 from vixformer.jsonfile import Values
 from vixformer.measure.bench import Measured, Sizes, bench_attention, bench_models, check_models
+from vixformer.models import create_model
 
 WORTH = 1.1
 """How many times as fast a model must be to be worth giving up exact attention."""
 TIE = 1.02
 """Models whose times differ by less are a tie, however narrow their intervals are."""
 NEARLY_FREE = 1.1
-"""How much longer than its fastest member the member of a family may take that has more features, and so is closer to exact."""
+"""How much longer than its fastest member the member of a family may take that has more features, and so is closer to
+exact."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
+    model: str | None = None
+    """A model to measure, timm:NAME or hf:FOLDER, whose sizes are then used. Left out: a ViT of the sizes below."""
     image: PositiveInt = 224
     """Side of the images, in pixels."""
     patch: PositiveInt = 16
@@ -66,19 +73,36 @@ class Advice:
     """Attentions whose time cannot be told apart from that of the recommended one."""
 
 
+def with_sizes_of_model(question: Question) -> Question:
+    """The sizes of the model that it names, if it names one."""
+    if question.model is None:
+        return question
+    with torch.device("meta"):
+        model = create_model(question.model)
+    layers = model.attentions()
+    shape = mechanism_of(layers[0]).shape
+    side = model.img_size[0]
+    patch = question.patch if shape.grid is None else max(1, side // shape.grid[0])
+    return replace(
+        question, image=side, patch=patch, dim=shape.num_heads * shape.head_dim, depth=len(layers),
+        heads=shape.num_heads,
+    )  # fmt: skip
+
+
 def check(question: Question) -> None:
     """What cannot be measured is said at once: `watched` may wait for other work to end."""
-    for small, large in (("patch", "image"), ("heads", "dim")):
-        if getattr(question, large) % getattr(question, small):
-            raise ValueError(f"{small} must divide {large}: {getattr(question, small)} does not divide {getattr(question, large)}")
-    check_models(["vit"], ["softmax"], _options(question), question.device)
+    if question.dim % question.heads:
+        raise ValueError(f"heads must divide dim: {question.heads} does not divide {question.dim}")
+    check_models([question.model or "vit"], ["softmax"], _options(question), question.device)
 
 
 def advise(question: Question, watch: Callable[[str], None] = lambda _: None) -> Advice:
-    """Time attention layers, then whole models with exact attention and with the fastest of every family, and decide by the models.
+    """Time attention layers, then whole models with exact attention and with the fastest of every family, and decide by
+    the models.
 
     A tie goes to exact attention, or else to what comes first among `_candidates`.
     """
+    question = with_sizes_of_model(question)
     check(question)
     sizes = Sizes(
         dim=question.dim, heads=question.heads, tokens=(question.tokens,), batch=question.batch, train=question.train,
@@ -88,7 +112,9 @@ def advise(question: Question, watch: Callable[[str], None] = lambda _: None) ->
     layers = sorted(bench_attention(_candidates(question.tokens), sizes), key=lambda m: m.time.min)
     watch("timing whole models")
     asked = ["softmax", *_best_of_each(layers, next(m.time.min for m in layers if m.attention == "softmax"))]
-    models = bench_models(["vit"], asked, _options(question), replace(sizes, memory=question.memory is not None))
+    models = bench_models(
+        [question.model or "vit"], asked, _options(question), replace(sizes, memory=question.memory is not None)
+    )
     models = [models[0], *sorted(models[1:], key=lambda m: m.time.min)]
     exact, others = models[0], models[1:]
     if question.memory is not None and exact.peak is None:
@@ -105,12 +131,21 @@ def advise(question: Question, watch: Callable[[str], None] = lambda _: None) ->
         if count < question.depth:
             watch(f"timing a model with {count} of {question.depth} layers converted")
             layout = f"first({best.attention}, n={count})"
-            both = bench_models(["vit"], ["softmax", layout], _options(question), replace(sizes, memory=question.memory is not None))
+            both = bench_models(
+                [question.model or "vit"],
+                ["softmax", layout],
+                _options(question),
+                replace(sizes, memory=question.memory is not None),
+            )
             models.append(both[1])
             best, ties = (both[1], ()) if _keeps(question, both[1]) else (best, ties)
     elif (limited and _keeps(question, exact)) or not _worth(best):
-        return Advice("softmax", _reason(question, exact, fastest), tuple(layers), tuple(models), _keeps(question, exact))
-    return Advice(best.attention, _reason(question, exact, best), tuple(layers), tuple(models), _keeps(question, best), ties)
+        return Advice(
+            "softmax", _reason(question, exact, fastest), tuple(layers), tuple(models), _keeps(question, exact)
+        )
+    return Advice(
+        best.attention, _reason(question, exact, best), tuple(layers), tuple(models), _keeps(question, best), ties
+    )
 
 
 def _worth(model: Measured) -> bool:
@@ -126,15 +161,26 @@ def _tied(a: Measured, b: Measured) -> bool:
 
 
 def _candidates(tokens: int) -> list[str]:
-    """Mechanisms with q and k, which can replace exact attention in a trained model too, in sizes that suit this number of
-    tokens. In the order in which ties are decided: nearest to the accuracy of exact attention first, by docs/choosing.md, and last what it
-    does not know."""
+    """Mechanisms with q and k, which can replace exact attention in a trained model too, in sizes that suit this number
+    of tokens. In the order in which ties are decided: nearest to the accuracy of exact attention first, by
+    docs/choosing.md, and last what it does not know."""
     few = [m for m in (16, 32, 64, 128, 256) if 2 * m <= tokens] or [16]
     words = ["softmax", "lens", "prism", "hedgehog", "focused", "cosine"]
     words += [f"{family}{m})" for family in ("performer(kernel=relu, features=", "performer(features=") for m in few]
-    words += [f"{family}{m})" for family in ("linformer(rank=", "nystrom(landmarks=") for m in few if m >= min(32, few[-1])]
+    words += [
+        f"{family}{m})" for family in ("linformer(rank=", "nystrom(landmarks=") for m in few if m >= min(32, few[-1])
+    ]
     named = {word.partition("(")[0] for word in words}
-    return words + [word for word, mechanism in sorted(Mechanism.members.items()) if issubclass(mechanism, Core) and word not in named]
+    return words + [
+        word
+        for word, mechanism in sorted(Mechanism.members.items())
+        if issubclass(mechanism, Core) and word not in named
+    ]
+
+
+def mixers() -> list[str]:
+    """Mechanisms that are no candidates, because they have no q and k."""
+    return sorted(word for word, mechanism in Mechanism.members.items() if not issubclass(mechanism, Core))
 
 
 def _best_of_each(layers: Sequence[Measured], exact: float) -> list[str]:
@@ -147,11 +193,15 @@ def _best_of_each(layers: Sequence[Measured], exact: float) -> list[str]:
     for members in families.values():
         least = min(m.time.min for m in members)
         if least < exact:
-            found.append(max((m for m in members if m.time.min <= NEARLY_FREE * least), key=lambda m: m.multiply_adds).attention)
+            found.append(
+                max((m for m in members if m.time.min <= NEARLY_FREE * least), key=lambda m: m.multiply_adds).attention
+            )
     return found
 
 
 def _options(question: Question) -> Values:
+    if question.model is not None:
+        return {}
     return {
         "img_size": question.image, "patch_size": question.patch, "embed_dim": question.dim, "depth": question.depth,
         "num_heads": question.heads,
@@ -183,7 +233,9 @@ def _reason(question: Question, exact: Measured, chosen: Measured) -> str:
     what = "A training step" if question.train else "Inference"
     # a budget is for the usual call, a comparison for the machine at its quietest
     took_ms, other_ms = (m.time.min if question.budget_ms is None else m.time.median for m in (exact, chosen))
-    took = f"{what} of {question.batch} images with {question.tokens} tokens takes {took_ms:.1f} ms with exact attention"
+    took = (
+        f"{what} of {question.batch} images with {question.tokens} tokens takes {took_ms:.1f} ms with exact attention"
+    )
     if question.memory is not None and exact.peak is not None:
         took += f" and {exact.peak / 2**20:.0f} MiB at its peak"
     limited = question.budget_ms is not None or question.memory is not None

@@ -1,4 +1,5 @@
-"""How long attention layers and whole models take here, and what they need: any expressions, many sizes, one interleaved run a size."""
+"""How long attention layers and whole models take here, and what they need: any expressions, many sizes, one
+interleaved run a size."""
 
 from __future__ import annotations
 
@@ -16,10 +17,11 @@ from torch import Tensor, nn
 from vixformer import ops
 from vixformer.jsonfile import Values
 from vixformer.measure.cost import bytes_saved, most_tokens, multiply_adds
-from vixformer.measure.latency import Ratio, Timing, paired_ratio, rounds, summarised
+from vixformer.measure.latency import Ratio, Timing, paired_ratio, rounds, summarized
 from vixformer.measure.layer import Layer
 from vixformer.measure.machine import usable
 from vixformer.measure.memory import Job, peak_memory
+from vixformer.measure.runtimes import exported_call
 from vixformer.models import create_model
 
 SIDE = 1024
@@ -37,8 +39,8 @@ class Conditions:
 
     batch: PositiveInt | None = None
     """Number of images in a batch. Left out: about 4,096 tokens for layers, 16 images for models."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Number format."""
+    dtype: Literal["float32", "bfloat16", "float16", "int8"] = "float32"
+    """Number format. int8 is for layers in --runtime onnxruntime: weights of eight bits."""
     train: bool = False
     """Time training instead of inference: forward and backward and, for models, a step of AdamW."""
     compile: bool = False
@@ -59,6 +61,21 @@ class Layers(Conditions):
     """Width of the tokens."""
     heads: PositiveInt = 4
     """Number of attention heads."""
+    runtime: Literal["torch", "onnxruntime", "openvino"] = "torch"
+    """Program that runs the layers: torch, or what takes an exported model."""
+
+    def __post_init__(self) -> None:
+        if self.runtime == "torch" and self.dtype == "int8":
+            raise ValueError("--dtype int8 is for exported layers: add --runtime onnxruntime")
+        if self.runtime != "torch" and (self.train or self.compile or self.device != "cpu"):
+            raise ValueError(
+                f"--runtime {self.runtime} infers on the CPU, and as it was exported: leave out --train, --compile and"
+                " --device"
+            )
+        formats = {"onnxruntime": ("float32", "int8"), "openvino": ("float32", "bfloat16")}
+        if self.dtype not in formats.get(self.runtime, (self.dtype,)):
+            known = " or ".join(formats[self.runtime])
+            raise ValueError(f"--runtime {self.runtime} takes --dtype {known}, not {self.dtype}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +93,8 @@ class Models(Conditions):
     """Backbones, and options that differ from their defaults"""
 
     models: tuple[str, ...] = ("vit",)
-    """Backbones or published sizes, such as vit levit-128s."""
+    """Backbones or published sizes, such as vit levit-128s; timm:NAME or hf:FOLDER for models of timm or
+    transformers."""
     img_size: PositiveInt | None = None
     """Side of the images, in pixels. Left out: that of the model."""
     patch_size: PositiveInt | None = None
@@ -108,13 +126,15 @@ class Measured:
     multiply_adds: int
     """Of the batch, forward."""
     of_gemm: float
-    """Share of the speed of a large matrix product in the same run; a training step is taken as three times the forward pass."""
+    """Share of the speed of a large matrix product in the same run; a training step is taken as three times the forward
+    pass."""
     kept: int
     """Bytes for backward, of the batch, on the way that is timed."""
     peak: int | None
     """Bytes, where it was asked for and can be measured."""
     ratio: Ratio | None = None
-    """Of its time to that of exact attention with as many tokens in the same run; None where there is none, and for exact attention."""
+    """Of its time to that of exact attention with as many tokens in the same run; None where there is none, and for
+    exact attention."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +176,9 @@ def bench_attention(attentions: Sequence[str], sizes: Sizes) -> list[Measured]:
     return rows
 
 
-def bench_models(models: Sequence[str], attentions: Sequence[str], options: Values, sizes: Sizes | Models) -> list[Measured]:
+def bench_models(
+    models: Sequence[str], attentions: Sequence[str], options: Values, sizes: Sizes | Models
+) -> list[Measured]:
     """Every backbone with every attention, on noise of the size of its images."""
     batch = sizes.batch or MODEL_BATCH
     cases = []
@@ -179,11 +201,13 @@ def _measured(cases: Sequence[_Case], sizes: Sizes | Models) -> list[Measured]:
     with _lower(device, sizes):
         kept = [bytes_saved(case.module.to(device), case.x.to(device).requires_grad_()) for case in cases]
     square = torch.randn(SIDE, SIDE, device=device)
-    calls: dict[int, Callable[[], object]] = {i: call(case.module, case.x.to(device), sizes) for i, case in enumerate(cases)}
+    calls: dict[int, Callable[[], object]] = {
+        i: call(case.module, case.x.to(device), sizes) for i, case in enumerate(cases)
+    }
     calls[-1] = lambda: square @ square
     with on_threads(sizes.threads):
         taken = rounds(calls, sizes.seconds, LEAST, device)
-    timed = {i: summarised(times) for i, times in taken.items()}
+    timed = {i: summarized(times) for i, times in taken.items()}
     exact = {case.what: i for i, case in enumerate(cases) if case.attention == "softmax"}
     gemm = SIDE**3 / timed[-1].min
     rows = []
@@ -200,6 +224,8 @@ def _measured(cases: Sequence[_Case], sizes: Sizes | Models) -> list[Measured]:
 
 def call(module: nn.Module, x: Tensor, sizes: Conditions) -> Callable[[], object]:
     """One inference, or one training step."""
+    if isinstance(sizes, Layers) and sizes.runtime != "torch":
+        return exported_call(module, x, sizes.runtime, sizes.dtype, sizes.threads or torch.get_num_threads())
     module = module.train(sizes.train)
     forward = ops.compiled(module) if sizes.compile else module
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +18,13 @@ from vixformer.attention.base import Mechanism, Mixer
 from vixformer.attention.layout import print_layer
 from vixformer.attention.project.projection import Attention
 from vixformer.backbones.backbone import Backbone
+from vixformer.jsonfile import Values
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """`modules` leaves out bare parameters (class token, positions, Linformer's matrices), as "Vision Xformers" counts."""
+    """`modules` leaves out bare parameters (class token, positions, Linformer's matrices), as "Vision Xformers"
+    counts."""
 
     all: int
     modules: int
@@ -41,7 +42,8 @@ def weight_bytes(model: nn.Module) -> int:
 
 
 def torchsummary_bytes(model: Backbone) -> int:
-    """What torchsummary calls the estimated total size, "Vision Xformers"' column: input, twice the output of every module, weights.
+    """What torchsummary calls the estimated total size, "Vision Xformers"' column: input, twice the output of every
+    module, weights.
 
     It takes everything for float32 and leaves out bare parameters, as its count of parameters does.
     """
@@ -61,8 +63,9 @@ def torchsummary_bytes(model: Backbone) -> int:
     return 4 * (image.numel() + 2 * outputs + parameters(model).modules)
 
 
-def multiply_adds(module: nn.Module, *inputs: Any, **options: Any) -> int:
-    """Of one forward pass, by torch's counter, on the meta device, where it also sees fused attention; what it cannot see, as declared."""
+def multiply_adds(module: nn.Module, *inputs: object, **options: object) -> int:
+    """Of one forward pass, by torch's counter, on the meta device, where it also sees fused attention; what it cannot
+    see, as declared."""
     module = copy.deepcopy(module).to("meta").eval()
     inputs, options = tree_map(lambda x: x.to("meta") if isinstance(x, Tensor) else x, (inputs, options))
     unseen = 0
@@ -80,14 +83,17 @@ def multiply_adds(module: nn.Module, *inputs: Any, **options: Any) -> int:
 
 
 class _Storages(TorchDispatchMode):
-    """Notes the storage of every tensor made, without keeping any alive. Views of what was there before are not made."""
+    """Notes the storage of every tensor made, without keeping any alive. Views of what was there before are not
+    made."""
 
     def __init__(self) -> None:
         super().__init__()
         self.given: set[int] = set()
         self.made: dict[int, tuple[StorageWeakRef, int]] = {}
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Callable[..., object], types: object, args: tuple[object, ...] = (), kwargs: Values | None = None
+    ) -> object:
         self.given |= {storage._cdata for storage in _storages((args, kwargs))} - self.made.keys()
         out = func(*args, **(kwargs or {}))
         for storage in _storages(out):
@@ -101,7 +107,8 @@ def _storages(tree: object) -> list[torch.UntypedStorage]:
 
 
 def bytes_kept(forward: Callable[..., Tensor], *inputs: Tensor) -> int:
-    """What is still in memory after a forward pass, only because backward will need it. Inputs and parameters do not count.
+    """What is still in memory after a forward pass, only because backward will need it. Inputs and parameters do not
+    count.
 
     By operations of torch, so that every machine counts the same.
     """
@@ -147,12 +154,23 @@ def layer_costs(model: Backbone) -> list[LayerCost]:
         mechanism = module.core if isinstance(module, Attention) else module.mixer
         count = tokens.shape[1]
         core = mechanism.macs(count)
-        if isinstance(module, Attention) and not mechanism.by_formula:  # keys may be fewer than tokens, and values wider
+        # keys may be fewer than tokens, and values wider
+        if isinstance(module, Attention) and not mechanism.by_formula:
             grid = options.get("grid") if module.keeps_grid else None
             core = multiply_adds(mechanism, *module.heads(tokens, **options), None, grid)
-        kept = bytes_kept(lambda x, module=module, options=options: module(x, **options), tokens.clone().requires_grad_())
+        kept = bytes_kept(
+            lambda x, module=module, options=options: module(x, **options), tokens.clone().requires_grad_()
+        )
         costs.append(
-            LayerCost(i, print_layer(mechanism.config), count, parameters(module).all, multiply_adds(module, tokens, **options), core, kept)
+            LayerCost(
+                i,
+                print_layer(mechanism.config),
+                count,
+                parameters(module).all,
+                multiply_adds(module, tokens, **options),
+                core,
+                kept,
+            )
         )
     return costs
 
@@ -166,7 +184,8 @@ class ModelCost:
 
 
 def model_cost(model: Backbone) -> ModelCost:
-    """For one image of the size the model was built for. In evaluation mode, because a batch norm cannot train on one."""
+    """For one image of the size the model was built for. In evaluation mode, because a batch norm cannot train on
+    one."""
     model = copy.deepcopy(model).eval()
     image = one_image(model)
     return ModelCost(most_tokens(model), parameters(model), multiply_adds(model, image), bytes_kept(model, image))

@@ -1,4 +1,5 @@
-"""From how many tokens on a mechanism is faster than exact attention on this machine: bisection, each step decided with confidence."""
+"""From how many tokens on a mechanism is faster than exact attention on this machine: bisection, each step decided with
+confidence."""
 
 from __future__ import annotations
 
@@ -61,8 +62,11 @@ class TorchAttention(nn.Module):
         return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, dim))
 
 
-def crossover(attention: str, sizes: Layers, against: str = "torch", watch: Callable[[Probe], None] = lambda _: None) -> Crossing:
-    """`against` torch's own exact attention, or any expression. Batches have about 4,096 tokens, unless `sizes` says."""
+def crossover(
+    attention: str, sizes: Layers, against: str = "torch", watch: Callable[[Probe], None] = lambda _: None
+) -> Crossing:
+    """`against` torch's own exact attention, or any expression. Batches have about 4,096 tokens, unless `sizes`
+    says."""
     probes: list[Probe] = []
 
     def slower(tokens: int) -> bool | None:
@@ -91,7 +95,8 @@ def _bisected(attention: str, slower: Callable[[int], bool | None], probes: list
 
 
 def _narrowed(low: int, high: int, slower: Callable[[int], bool | None]) -> tuple[int, int]:
-    """Slower at `low`, faster at `high`: as close as can be told. Where the lines touch, both ends of that are looked for."""
+    """Slower at `low`, faster at `high`: as close as can be told. Where the lines touch, both ends of that are looked
+    for."""
     while high > WITHIN * low:
         middle = round(math.sqrt(low * high))
         found = slower(middle)

@@ -58,13 +58,14 @@ def timed(model: Backbone, images: Tensor, precision: torch.dtype) -> Values:
     }
 
 
-def peaks(model: Backbone, batch: int, precision: str) -> Values:
-    """Of training and inference with a batch, and training's beside that of the twin with exact attention, which is 100."""
+def peaks(model: Backbone, batch: int, precision: str, checkpoint: bool = False) -> Values:
+    """Of training and inference with a batch, and training's beside that of the twin with exact attention, which is
+    100. With `checkpoint`, both use gradient checkpointing."""
     config = model.config
     options = {"name": config.owner.name, **{f.name: getattr(config, f.name) for f in dataclasses.fields(config)}}
     twin = {**options, "attention": "softmax"}
     exact = is_exact(model.attention_expression())
-    jobs = [Job(given, batch, precision) for given in ([options] if exact else [options, twin])]
+    jobs = [Job(given, batch, precision, checkpoint) for given in ([options] if exact else [options, twin])]
     found = peak_memory(jobs, next(model.parameters()).device.type)
     if found is None:
         return {}

@@ -1,4 +1,5 @@
-"""Time, measured so that it can be compared: everything warmed up, then one call of each, over and over, in an order that changes.
+"""Time, measured so that it can be compared: everything warmed up, then one call of each, over and over, in an order
+that changes.
 
 Who runs after whom matters: the one before leaves its data in the cache, or takes it.
 """
@@ -42,7 +43,9 @@ class Ratio:
         return "faster" if self.high < 1 else "slower" if self.low > 1 else "undecided"
 
     def __str__(self) -> str:
-        return f"{self.ratio:.2f}" + (f" ({self.low:.2f} to {self.high:.2f})" if math.isfinite(self.high) else " (too few calls to tell)")
+        return f"{self.ratio:.2f}" + (
+            f" ({self.low:.2f} to {self.high:.2f})" if math.isfinite(self.high) else " (too few calls to tell)"
+        )
 
 
 CPU = torch.device("cpu")
@@ -52,13 +55,18 @@ def interleaved(
     calls: Mapping[Key, Callable[[], object]], seconds: float = 1.0, least: int = 5, device: torch.device = CPU
 ) -> dict[Key, Timing]:
     """Time each call `least` times or more, until `seconds` have passed for all of them together."""
-    return {key: summarised(times) for key, times in rounds(calls, seconds, least, device).items()}
+    return {key: summarized(times) for key, times in rounds(calls, seconds, least, device).items()}
 
 
 def rounds(
-    calls: Mapping[Key, Callable[[], object]], seconds: float = 1.0, least: int = 5, device: torch.device = CPU, most: float = math.inf
+    calls: Mapping[Key, Callable[[], object]],
+    seconds: float = 1.0,
+    least: int = 5,
+    device: torch.device = CPU,
+    most: float = math.inf,
 ) -> dict[Key, list[float]]:
-    """The milliseconds of every call, round by round: those of one round were taken next to each other and can be compared in pairs."""
+    """The milliseconds of every call, round by round: those of one round were taken next to each other and can be
+    compared in pairs."""
     samples: dict[Key, list[float]] = {key: [] for key in calls}
     for call in calls.values():
         call()
@@ -73,7 +81,7 @@ def rounds(
     return samples
 
 
-def summarised(times: Sequence[float]) -> Timing:
+def summarized(times: Sequence[float]) -> Timing:
     spread = statistics.stdev(times) if len(times) > 1 else 0.0
     return Timing(min(times), statistics.median(times), statistics.fmean(times), spread, len(times))
 
@@ -84,10 +92,12 @@ def paired_ratio(these: Sequence[float], those: Sequence[float]) -> Ratio:
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The median and what contains it with 95 % confidence, whatever the distribution: two of the values, by the binomial."""
+    """The median and what contains it with 95 % confidence, whatever the distribution: two of the values, by the
+    binomial."""
     ordered = sorted(values)
     n = len(ordered)
-    rank, ways = 0, 1  # how many of the 2^n ways there are that exactly, and in `below` at most, `rank` values lie below the median
+    # how many of the 2^n ways there are that exactly, and in `below` at most, `rank` values lie below the median
+    rank, ways = 0, 1
     below = ways
     while 40 * (below + (following := ways * (n - rank) // (rank + 1))) <= 2**n:
         rank, ways = rank + 1, following

@@ -1,9 +1,9 @@
-"""One attention layer to be measured, on the square that its tokens lie on, so that mechanisms which look at it do all their work."""
+"""One attention layer to be measured, on the square that its tokens lie on, so that mechanisms which look at it do all
+their work."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -15,7 +15,9 @@ class Layer(nn.Module):
         super().__init__()
         side = math.isqrt(num_tokens)
         self.grid = (side, side) if num_tokens - side * side <= 1 else (1, num_tokens)  # one may be a class token
-        self.attention: Any = create_attention(attention, dim=dim, num_heads=num_heads, num_tokens=num_tokens, qkv_bias=qkv_bias)
+        self.attention = create_attention(
+            attention, dim=dim, num_heads=num_heads, num_tokens=num_tokens, qkv_bias=qkv_bias
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.attention(x, grid=self.grid)

@@ -1,7 +1,7 @@
 """Detect other work on this machine, which makes times worthless, and say so.
 
-Beside other work, one thread takes up to twice as long, and several threads take tens of times as long, because each waits for all of them.
-So if other work is running, timing uses one thread, unless the number of threads was given.
+Beside other work, one thread takes up to twice as long, and several threads take tens of times as long, because each
+waits for all of them. So if other work is running, timing uses one thread, unless the number of threads was given.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 
 from vixformer.jsonfile import Values
 from vixformer.measure.latency import Timing
+from vixformer.room import cores
 
 WINDOW, PATIENCE = 0.3, 5.0
 """Seconds of one look at the machine, and for how long to wait for other work to end."""
@@ -51,7 +52,9 @@ class Load:
 
     @property
     def running(self) -> str:
-        average = "" if self.average is None else f"load {self.average:.1f} on {self.cores} core{'s' * (self.cores > 1)}, "
+        average = (
+            "" if self.average is None else f"load {self.average:.1f} on {self.cores} core{'s' * (self.cores > 1)}, "
+        )
         return f"other work is running ({average}{self.others:.1f} of {self.cores} busy with it)"
 
 
@@ -101,7 +104,10 @@ class Watched:
             return f"{fewer}{complaint[0].upper()}{complaint[1:]}."
         unsteady = max((t.median / t.min for t in timings), default=1.0)
         if unsteady > UNSTEADY:
-            return f"{fewer}Half of the calls took over {unsteady:.1f} times as long as the fastest: these times are not reliable."
+            return (
+                f"{fewer}Half of the calls took over {unsteady:.1f} times as long as the fastest: these times are not"
+                " reliable."
+            )
         return f"{fewer}With several threads, other work would have disturbed it." if fewer else ""
 
     def to_dict(self) -> Values:
@@ -121,10 +127,6 @@ def watched(asked: int | None = None) -> Iterator[Watched]:
     finally:
         torch.set_num_threads(usual)
         found.load = sample.since()
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _average() -> float | None:

@@ -29,7 +29,8 @@ def computes_in(precision: str, device: torch.device) -> bool:
 
 
 def machine(device: torch.device, since: int | None = None) -> Values:
-    """`kernels`: whether compiled kernels are on, or, with `since`, whether any has run since `kernel_calls` was that."""
+    """`kernels`: whether compiled kernels are on, or, with `since`, whether any has run since `kernel_calls` was
+    that."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
     kernels = native.status()
     used = kernels.on and device.type == "cpu" if since is None else kernel_calls() > since

@@ -1,4 +1,5 @@
-"""Peak memory of training and of inference: on the CPU of a fresh process above its baseline, on a GPU what its allocator says."""
+"""Peak memory of training and of inference: on the CPU of a fresh process above its baseline, on a GPU what its
+allocator says."""
 
 from __future__ import annotations
 
@@ -30,12 +31,13 @@ from vixformer.jsonfile import Values
 from vixformer.measure.layer import Layer
 from vixformer.models import create_model
 from vixformer.notes import Note
-from vixformer.registry import complaint, foreign, import_foreign
+from vixformer.plugins import complaint, foreign, import_foreign
 
 
 @dataclass(frozen=True)
 class Peak:
-    """Bytes above a process that has everything loaded and no model: weights, gradients, Adam's moments, activations, a batch."""
+    """Bytes above a process that has everything loaded and no model: weights, gradients, Adam's moments, activations, a
+    batch."""
 
     train: int
     inference: int
@@ -47,11 +49,13 @@ class Job:
     """Its name and options, all of them; without a name, those of one attention layer."""
     batch: int
     precision: str = "float32"
+    checkpoint: bool = False
+    """Whether training keeps only the tokens between blocks."""
 
 
 def peak_memory(jobs: Sequence[Job], device: str = "cpu") -> list[Peak] | None:
-    """The peak of each, or None where it cannot be measured: it needs /proc, or a CUDA device. Raises `ValueError` for a model that cannot
-    be measured."""
+    """The peak of each, or None where it cannot be measured: it needs /proc, or a CUDA device. Raises `ValueError` for
+    a model that cannot be measured."""
     if device == "cuda":
         return [_measured(job, device) for job in jobs]
     if device != "cpu" or not Path("/proc/self/status").exists():
@@ -64,7 +68,11 @@ class _Server:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )  # Ctrl-C is for us; it ends when its input does
         atexit.register(self.close)
 
@@ -112,6 +120,8 @@ def _measured(job: Job, device: str) -> Peak:
 
 def _step(job: Job, batch: int, device: str, training: bool) -> None:
     model, images = _built(job.model, batch)
+    if job.checkpoint and isinstance(model, Backbone):
+        model.set_grad_checkpointing()
     model, images = model.to(device).train(training), images.to(device)
     labels = torch.zeros(batch, dtype=torch.long, device=device)
     lower = torch.autocast(device, dtype=getattr(torch, job.precision), enabled=job.precision != "float32")
@@ -158,7 +168,8 @@ def _most(device: str) -> int:
 
 def main() -> None:
     """A job a line on standard input, its peak on standard output."""
-    importlib.import_module("torch._dynamo")  # what an optimizer imports at its first step, so that not every child has to
+    # what an optimizer imports at its first step, so that not every child has to
+    importlib.import_module("torch._dynamo")
 
     warnings.simplefilter("ignore", Note)  # the process that asks has said the same
     ops.prepare()
@@ -171,13 +182,18 @@ def main() -> None:
                 os.write(writer, json.dumps(_answer(json.loads(line))).encode())
                 os._exit(0)
             os.close(writer)
-            if sys.stdin in select.select([reader, sys.stdin], [], [])[0]:  # it closed, as nobody asks twice at once: who asked is gone
+            # it closed, as nobody asks twice at once: who asked is gone
+            if sys.stdin in select.select([reader, sys.stdin], [], [])[0]:
                 os.kill(child, signal.SIGKILL)
                 os._exit(1)
             with os.fdopen(reader) as answers:
                 answer = answers.read()
             os.waitpid(child, 0)
-            print(answer or '{"error": "the process that measures it was killed, perhaps because memory ran out"}', file=told, flush=True)
+            print(
+                answer or '{"error": "the process that measures it was killed, perhaps because memory ran out"}',
+                file=told,
+                flush=True,
+            )
 
 
 def _answer(asked: Values) -> Values:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from vixformer.jsonfile import Values
 from vixformer.registry import unknown
 from vixformer.report.figures import all_figures
 from vixformer.report.figures.figure import file_name
@@ -24,10 +25,21 @@ MOST_COUNTED = 2000
 """Images whose pixels a histogram counts."""
 
 
+MAPS = 2
+"""Images on which attention maps are drawn."""
+
+
+def report_command(words: Sequence[str], margin: float = MARGIN, maps: int = MAPS) -> str:
+    """What makes the same page again."""
+    command = f"vix report {shlex.join(words)}"
+    command += f" --maps {maps}" if maps != MAPS else ""
+    return command + (f" --margin {margin:g}" if margin != MARGIN else "")
+
+
 def collect(
     paths: Sequence[Path],
-    benches: dict[str, Any],
-    maps: int = 2,
+    benches: Values,
+    maps: int = MAPS,
     command: str = "vix report RUNS",
     title: str = "vixformer report",
     tell: Callable[[str], None] = lambda _: None,
@@ -42,9 +54,13 @@ def collect(
     tell("drawing")
     now = running(found.unfinished)
     figures = [*([now] if now else []), *all_figures(groups)]
-    figures += [figure for name, bench in benches.items() if (figure := benched(bench, f"bench-{file_name(name)}")) is not None]
+    figures += [
+        figure for name, bench in benches.items() if (figure := benched(bench, f"bench-{file_name(name)}")) is not None
+    ]
     if live:
-        return Report(groups, figures, (), found.unfinished, found.damaged, (), command, title, margin=margin)
+        return Report(
+            groups, figures, (), found.unfinished, found.damaged, (), command, title, margin=margin, live=True
+        )
     tell("looking at data and models")
     without: list[str] = []
     for data in dict.fromkeys(group.data for group in groups):
@@ -64,4 +80,14 @@ def collect(
         if only not in names:
             raise ValueError(unknown("figure of these runs", only, names))
         figures, pictures = [f for f in figures if f.name == only], [p for p in pictures if p.name == only]
-    return Report(groups, figures, pictures, found.unfinished, list(dict.fromkeys(damaged)), without, command, title, margin=margin)
+    return Report(
+        groups,
+        figures,
+        pictures,
+        found.unfinished,
+        list(dict.fromkeys(damaged)),
+        without,
+        command,
+        title,
+        margin=margin,
+    )

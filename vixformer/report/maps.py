@@ -1,11 +1,12 @@
-"""Where a model looks: the attention of every layer and head on an image, and its rollout, as pictures laid over the image."""
+"""Where a model looks: the attention of every layer and head on an image, and its rollout, as pictures laid over the
+image."""
+
 # G places an image side has  H heads  N tokens
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from vixformer.attention.project.projection import Attention, mechanism_of
+from vixformer.backbones.backbone import Backbone
 
 MOST_TOKENS = 1100
 """A map has the square of this many numbers, for every head of every layer."""
@@ -27,7 +29,8 @@ class Looks:
     names: tuple[str, ...]
     """The mechanism of each layer."""
     layers: tuple[Tensor | None, ...]
-    """(H, G, G) each, what the class token or else all tokens on average take from each place; None where there is no map."""
+    """(H, G, G) each, what the class token or else all tokens on average take from each place; None where there is no
+    map."""
     rollout: Tensor | None
     """(G, G): the maps of all layers multiplied, half of each token passing by (Abnar and Zuidema, 2020)."""
 
@@ -38,17 +41,19 @@ class Looks:
         return None if last is None else last.mean(0)
 
 
-def has_map(model: Any) -> bool:
+def has_map(model: Backbone) -> bool:
     return any(isinstance(module, Attention) for module in model.modules())
 
 
 @torch.no_grad()
-def looks(model: Any, image: Tensor) -> Looks:
+def looks(model: Backbone, image: Tensor) -> Looks:
     """Of one image as the model gets it, (channels, height, width)."""
     seen = model.attention_inputs(image[None])
     most = max((tokens.shape[1] for _, tokens, _ in seen), default=0)
     if most > MOST_TOKENS:
-        raise ValueError(f"the model has {most} tokens, and maps are drawn for {MOST_TOKENS} at most: they grow with the square")
+        raise ValueError(
+            f"the model has {most} tokens, and maps are drawn for {MOST_TOKENS} at most: they grow with the square"
+        )
     layers: list[Tensor | None] = []
     whole: list[Tensor] = []
     for module, tokens, options in seen:
@@ -106,7 +111,9 @@ def sheet(picture: Image.Image, found: Looks, side: int = 64, gap: int = 2) -> I
     """A row a layer, a column a head; first the mean over heads."""
     heads = max((len(layer) for layer in found.layers if layer is not None), default=0)
     left, top = 28, 18
-    canvas = Image.new("RGB", (left + (heads + 1) * (side + gap) - gap, top + len(found.layers) * (side + gap) - gap), "white")
+    canvas = Image.new(
+        "RGB", (left + (heads + 1) * (side + gap) - gap, top + len(found.layers) * (side + gap) - gap), "white"
+    )
     draw, font = ImageDraw.Draw(canvas), ImageFont.load_default(size=12)
     for column in range(heads + 1):
         draw.text((left + column * (side + gap), 2), f"head {column}" if column else "mean", fill="#555", font=font)

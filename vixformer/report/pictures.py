@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from vixformer.backbones.backbone import BEST, from_pretrained
+from vixformer.backbones.backbone import BEST, Backbone, BackboneConfig, from_pretrained
+from vixformer.data.dataset import Images
+from vixformer.data.loader import Loader
 from vixformer.report.figures.figure import a_protocol, file_name
 from vixformer.report.maps import MOST_TOKENS, looks, overlay, sheet
 from vixformer.results.groups import Group
@@ -63,7 +64,9 @@ def tiles(rows: Sequence[Sequence[Image.Image]], side: int = SIDE, gap: int = 4)
     return canvas
 
 
-def side_by_side(rows: Sequence[tuple[str, Sequence[tuple[str, Image.Image]]]], side: int = 112, gap: int = 6) -> Image.Image:
+def side_by_side(
+    rows: Sequence[tuple[str, Sequence[tuple[str, Image.Image]]]], side: int = 112, gap: int = 6
+) -> Image.Image:
     """Rows of pictures, what each is above it, whose they are above them."""
     width = max(len(row) for _, row in rows) * (side + gap) - gap
     head, font = 2 * (LETTERS + 4), ImageFont.load_default(size=LETTERS)
@@ -78,8 +81,11 @@ def side_by_side(rows: Sequence[tuple[str, Sequence[tuple[str, Image.Image]]]], 
     return canvas
 
 
-def all_pictures(groups: Sequence[Group], maps: int = 2, problem: Callable[[str], None] = lambda _: None) -> list[Picture]:
-    """Of each data set that is here; `maps` is on how many images attention is drawn. Models that cannot be read are told as problems."""
+def all_pictures(
+    groups: Sequence[Group], maps: int = 2, problem: Callable[[str], None] = lambda _: None
+) -> list[Picture]:
+    """Of each data set that is here; `maps` is on how many images attention is drawn. Models that cannot be read are
+    told as problems."""
     found: list[Picture] = []
     for data in dict.fromkeys(group.data for group in groups):
         some = [group for group in groups if group.data == data]
@@ -88,8 +94,8 @@ def all_pictures(groups: Sequence[Group], maps: int = 2, problem: Callable[[str]
             parts = load_parts(best.runs[0].recipe, torch.device("cpu"))
         except (ValueError, OSError):
             continue  # the runs came without their data
-        if parts.train.images.pixels.is_floating_point():
-            continue  # noise
+        if parts.train.images.pixels.is_floating_point() or parts.train.images.labels.dim() > 1:
+            continue  # noise, or images of several classes
         begun = len(found)
         found += pictures_of_data(data, parts, best.runs[0].recipe.model)
         trained = sorted((group for group in some if (group.runs[0].folder / BEST).exists()), key=_by_top1)
@@ -97,7 +103,9 @@ def all_pictures(groups: Sequence[Group], maps: int = 2, problem: Callable[[str]
         if (best_model := next(able, None)) is not None:
             found += confused(data, parts, *best_model)
             sets = a_protocol(trained).values()  # those that have exact and efficient models first, then the largest
-            found += attention(data, parts, max(sets, key=lambda s: (len({group.exact for group in s}), len(s))), problem, maps)
+            found += attention(
+                data, parts, max(sets, key=lambda s: (len({group.exact for group in s}), len(s))), problem, maps
+            )
         found[begun:] = [replace(picture, data=data) for picture in found[begun:]]
     return found
 
@@ -106,7 +114,7 @@ def _by_top1(group: Group) -> float:
     return -max(group.values("test_top1"), default=0.0)
 
 
-def _model(group: Group, problem: Callable[[str], None]) -> Any:
+def _model(group: Group, problem: Callable[[str], None]) -> Backbone | None:
     try:
         return from_pretrained(group.runs[0].folder / BEST)
     except ValueError as error:
@@ -114,14 +122,16 @@ def _model(group: Group, problem: Callable[[str], None]) -> Any:
         return None
 
 
-def _stored(images: Any, i: int) -> Tensor:
+def _stored(images: Images, i: int) -> Tensor:
     return images.pixels[images.rows[i]]
 
 
-def pictures_of_data(data: str, parts: Parts, model: Any) -> list[Picture]:
+def pictures_of_data(data: str, parts: Parts, model: BackboneConfig) -> list[Picture]:
     """Those that need no trained model."""
     changed = parts.train.augmentation
-    moved = [steps(data, parts), augmentation(data, parts)] if changed.crop or changed.flip or changed.rotate or changed.cutout else []
+    moved = ([steps(data, parts)] if changed.crop or changed.flip or changed.rotate or changed.cutout else []) + (
+        [augmentation(data, parts)] if changed != type(changed)() else []
+    )
     return [examples(data, parts), *moved, *patches(data, parts, model)]
 
 
@@ -140,7 +150,9 @@ def examples(data: str, parts: Parts, most: int = 20, shown: int = 6) -> Picture
     for i, (name, _) in enumerate(rows):
         draw.text((0, i * (side + 4) + (side - LETTERS) // 2), name[:16], fill="black", font=font)
     more = f" The first {most} of {len(parts.classes)} classes." if len(parts.classes) > most else ""
-    return Picture(f"examples-{data}", f"Classes, {data}", canvas, f"The first {shown} training images of each class.{more}")
+    return Picture(
+        f"examples-{data}", f"Classes, {data}", canvas, f"The first {shown} training images of each class.{more}"
+    )
 
 
 def steps(data: str, parts: Parts) -> Picture:
@@ -157,16 +169,21 @@ def steps(data: str, parts: Parts) -> Picture:
         flipped = cropped.flip(-1) if whole.flip else cropped
         normal = (flipped - mean) / std
         shown = [("stored", image_of(stored))]
-        shown += [("cropped" if whole.crop else "rotated", image_of(_bytes(cropped)))] if whole.crop or whole.rotate else []
+        shown += (
+            [("cropped" if whole.crop else "rotated", image_of(_bytes(cropped)))] if whole.crop or whole.rotate else []
+        )
         shown += [("mirrored", image_of(_bytes(flipped)))] if whole.flip else []
         low, high = normal.min(), normal.max()
         shown += [(f"{low:.1f} to {high:.1f}", image_of(_bytes((normal - low) / (high - low).clamp(min=1e-6))))]
         rows.append((parts.classes[int(loader.images.labels[i])], shown))
-    says = "Step by step. The last picture is what the model gets, with its smallest number drawn black and its largest white."
+    says = (
+        "Step by step. The last picture is what the model gets, with its smallest number drawn black and its largest"
+        " white."
+    )
     return Picture(f"steps-{data}", f"From the stored image to the model, {data}", side_by_side(rows, side=96), says)
 
 
-def _as_trained(loader: Any, i: int, generator: torch.Generator) -> Tensor:
+def _as_trained(loader: Loader, i: int, generator: torch.Generator) -> Tensor:
     images, _ = next(iter(loader.batches(torch.full((1,), i), generator)))
     return images[0]
 
@@ -195,7 +212,7 @@ def augmentation(data: str, parts: Parts) -> Picture:
     return Picture(f"augmentation-{data}", f"Augmentation, {data}", tiles(rows), says)
 
 
-def patches(data: str, parts: Parts, model: Any) -> list[Picture]:
+def patches(data: str, parts: Parts, model: BackboneConfig) -> list[Picture]:
     """None where the model cuts no patches."""
     size = getattr(model, "patch_size", None)
     if size is None:
@@ -209,11 +226,13 @@ def patches(data: str, parts: Parts, model: Any) -> list[Picture]:
         draw.line([(x * scale, 0), (x * scale, shown.height)], fill="#e33", width=1)
     for y in range(0, height, down):
         draw.line([(0, y * scale), (shown.width, y * scale)], fill="#e33", width=1)
-    says = f"The first training image, cut into {height // down} x {width // across} patches of {down} x {across} pixels."
+    says = (
+        f"The first training image, cut into {height // down} x {width // across} patches of {down} x {across} pixels."
+    )
     return [Picture(f"patches-{data}", f"Patches, {data}", shown, says)]
 
 
-def confused(data: str, parts: Parts, group: Group, model: Any, pairs: int = 4, shown: int = 8) -> list[Picture]:
+def confused(data: str, parts: Parts, group: Group, model: Backbone, pairs: int = 4, shown: int = 8) -> list[Picture]:
     matrix = np.array(group.first.get("confusion") or [])
     if not matrix.size or len(matrix) != len(parts.classes):
         return []
@@ -225,22 +244,37 @@ def confused(data: str, parts: Parts, group: Group, model: Any, pairs: int = 4, 
             break
         index = torch.nonzero(parts.test.images.labels == int(true)).flatten()[:MOST_LOOKED_AT]
         some = parts.test.images.take(index)
-        guesses = torch.cat([predict(model, images) for images, _ in _plain(parts, some)])
-        hits = torch.nonzero(guesses == int(taken)).flatten()[:shown]
-        if len(hits):
-            rows.append([image_of(_stored(some, int(i))) for i in hits])
-            words.append(f"{parts.classes[true]} predicted as {parts.classes[taken]} ({wrong[true, taken]} of {matrix[true].sum()})")
+        found = (i for i, guess in enumerate(_guesses(parts, some, model)) if guess == int(taken))
+        if hits := list(islice(found, shown)):
+            rows.append([image_of(_stored(some, i)) for i in hits])
+            words.append(
+                f"{parts.classes[true]} predicted as {parts.classes[taken]} ({wrong[true, taken]} of"
+                f" {matrix[true].sum()})"
+            )
     if not rows:
         return []
-    return [Picture(f"confused-{data}", f"Most common mistakes, {data}", tiles(rows), f"{group.name}, from the top: {'; '.join(words)}.")]
+    return [
+        Picture(
+            f"confused-{data}",
+            f"Most common mistakes, {data}",
+            tiles(rows),
+            f"{group.name}, from the top: {'; '.join(words)}.",
+        )
+    ]
 
 
-def _plain(parts: Parts, images: Any) -> Any:
+def _guesses(parts: Parts, images: Images, model: Backbone) -> Iterator[int]:
+    """A batch is classified when its first guess is asked for: most of them never are."""
+    for some, _ in _plain(parts, images):
+        yield from predict(model, some).tolist()
+
+
+def _plain(parts: Parts, images: Images) -> Iterator[tuple[Tensor, Tensor]]:
     return replace(parts.test, images=images, batch_size=100).plain()
 
 
 @torch.inference_mode()
-def predict(model: Any, images: Tensor) -> Tensor:
+def predict(model: Backbone, images: Tensor) -> Tensor:
     return model(images).argmax(-1)
 
 
@@ -252,7 +286,10 @@ def attention(
     resize = chosen[0].runs[0].recipe.data.resize
     alike = (group for group in chosen if group.runs[0].recipe.data.resize == resize)
     models = list(
-        islice(((g, model) for g in alike if (model := _model(g, problem)) is not None and _maps(model, parts)), most if count else 0)
+        islice(
+            ((g, model) for g in alike if (model := _model(g, problem)) is not None and _maps(model, parts)),
+            most if count else 0,
+        )
     )
     found: list[Picture] = []
     for i in range(min(count, len(parts.test.images)) if models else 0):
@@ -268,13 +305,16 @@ def attention(
             says = f"One row per layer ({', '.join(seen.names)}): the mean over heads, then each head."
             title = f"{group.name}, {data} image {i + 1} ({label})"
             found.append(Picture(f"heads-{data}-{i}-{file_name(group.name)}", title, sheet(picture, seen), says))
-        says = "Bright places get the most attention; each map is stretched to its own range. Rollout multiplies the maps of all layers."
+        says = (
+            "Bright places get the most attention; each map is stretched to its own range. Rollout multiplies the maps"
+            " of all layers."
+        )
         title = f"Where models look: {data} image {i + 1} ({label})"
         found.insert(len(found) - len(models), Picture(f"attention-{data}-{i}", title, side_by_side(rows), says))
     return found
 
 
-def _maps(model: Any, parts: Parts) -> bool:
+def _maps(model: Backbone, parts: Parts) -> bool:
     """Whether there is a map to draw, and not too large a one."""
     image = _ready(parts, 0)[None]
     try:

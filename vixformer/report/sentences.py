@@ -1,5 +1,5 @@
-"""What the runs say on the questions of the documents, each with its interval and verdict: placement, kernels, features, and exact
-attention."""
+"""What the runs say on the questions of the documents, each with its interval and verdict: placement, kernels,
+features, and exact attention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from vixformer.results.groups import Group, Placement, comparable, counted, diff
 from vixformer.results.runs import Repetition, flat, name_in, repetition
 from vixformer.results.timings import inference_ratio, training_ratio
 
-PLACES = {"all": "everywhere", "alternate": "in every other layer", "first": "in the first half", "last": "in the second half"}
+PLACES = {
+    "all": "everywhere",
+    "alternate": "in every other layer",
+    "first": "in the first half",
+    "last": "in the second half",
+}
 MOST_PAIRS = 16
 """Models told one by one beside exact attention; more are in the table."""
 FEATURES = re.compile(r"features=\d+")
@@ -49,7 +54,8 @@ class Answer:
 
 
 def answers(groups: Sequence[Group], margin: float = MARGIN) -> dict[str, list[Answer]]:
-    """By data set and protocol: what was trained for longer, or on more, is not compared. The questions of one protocol are a family."""
+    """By data set and protocol: what was trained for longer, or on more, is not compared. The questions of one protocol
+    are a family."""
     alike: dict[str, list[Group]] = {}
     for group in sorted(groups, key=lambda g: (g.data, g.name)):
         alike.setdefault(group.protocol, []).append(group)
@@ -57,7 +63,9 @@ def answers(groups: Sequence[Group], margin: float = MARGIN) -> dict[str, list[A
     for protocol, some in alike.items():
         if asked := _of_one(some, groups):
             judged = judge([(question.found, "different", margin) for question in asked])
-            found[protocol] = [Answer(question, verdict, margin) for question, verdict in zip(asked, judged, strict=True)]
+            found[protocol] = [
+                Answer(question, verdict, margin) for question, verdict in zip(asked, judged, strict=True)
+            ]
     return found
 
 
@@ -112,7 +120,11 @@ def _placement(placed: Placed) -> list[Question]:
     at = {place: _pick(placed, lambda layout, p=place: layout.place == p) for place in ("standard", *PLACES)}
     if sum(bool(some) for some in at.values()) < 3:
         return []
-    asked = [q for place, words in PLACES.items() for q in compared(at[place], at["standard"], f"efficient attention {words}", "exact")]
+    asked = [
+        q
+        for place, words in PLACES.items()
+        for q in compared(at[place], at["standard"], f"efficient attention {words}", "exact")
+    ]
     return [*asked, *compared(at["first"], at["last"], "efficient attention first", "efficient attention last")]
 
 
@@ -120,7 +132,8 @@ def _kernels(placed: Placed) -> list[Question]:
     asked = []
     for place, words in PLACES.items():
         relu, softmax = (
-            _pick(placed, lambda layout, p=place, k=kernel: (layout.place, layout.kernel) == (p, k)) for kernel in ("relu", "softmax")
+            _pick(placed, lambda layout, p=place, k=kernel: (layout.place, layout.kernel) == (p, k))
+            for kernel in ("relu", "softmax")
         )
         asked += compared(relu, softmax, f"the ReLU kernel of Performers {words}", "softmax features")
     return asked
@@ -130,20 +143,33 @@ def _features(placed: Placed) -> list[Question]:
     counts = sorted({layout.features for _, layout in placed if layout.features is not None})
     if len(counts) < 2:
         return []
-    series = {n: {_series(g): g for g in _pick(placed, lambda layout, n=n: layout.features == n)} for n in (counts[0], counts[-1])}
-    few, many = ([some[key] for key in series[counts[0]].keys() & series[counts[-1]].keys()] for some in series.values())
+    series = {
+        n: {_series(g): g for g in _pick(placed, lambda layout, n=n: layout.features == n)}
+        for n in (counts[0], counts[-1])
+    }
+    few, many = (
+        [some[key] for key in series[counts[0]].keys() & series[counts[-1]].keys()] for some in series.values()
+    )
     return compared(many, few, f"the choice of {counts[-1]} features", f"that of {counts[0]}")
 
 
 def _against_exact(groups: list[Group]) -> list[Question]:
     pairs = [(group, exact) for group in groups if not group.exact and (exact := twin(group, groups)) is not None]
-    return [replace(question, model=a.name, costs=_costs(a, b)) for a, b in pairs for question in compared([a], [b], a.name, _beside(a, b))]
+    return [
+        replace(question, model=a.name, costs=_costs(a, b))
+        for a, b in pairs
+        for question in compared([a], [b], a.name, _beside(a, b))
+    ]
 
 
 def _costs(group: Group, exact: Group) -> tuple[str, ...]:
     """Of time only what is clear."""
     times = {"training": training_ratio(group, exact), "inference": inference_ratio(group, exact)}
-    told = [f"{ratio} of its {what} time" for what, ratio in times.items() if ratio is not None and ratio.verdict != "undecided"]
+    told = [
+        f"{ratio} of its {what} time"
+        for what, ratio in times.items()
+        if ratio is not None and ratio.verdict != "undecided"
+    ]
     mine, theirs = (g.spread("peak_train_mb") for g in (group, exact))
     told += [f"{mine.mean / theirs.mean:.2f} of its memory"] if mine and theirs and theirs.mean else []
     return tuple(told)
@@ -161,18 +187,25 @@ def _converted(groups: list[Group], everyone: Sequence[Group]) -> list[Question]
             question
             for g in fresh
             for question in compared(
-                [group], [g], group.name, f"{g.name} (the same from scratch, {counted(g.runs[0].recipe.train.epochs, 'epoch')})"
+                [group],
+                [g],
+                group.name,
+                f"{g.name} (the same from scratch, {counted(g.runs[0].recipe.train.epochs, 'epoch')})",
             )
         ]
     return asked
 
 
 def _beside_parent(group: Group, parent: str) -> list[Question]:
-    """Each run beside the very model that it was made from, whose accuracy on the same test images it recorded before it changed it."""
+    """Each run beside the very model that it was made from, whose accuracy on the same test images it recorded before
+    it changed it."""
     mine, parents = [], []
     for run in group.runs:
         summary = run.summary or {}
-        before = next((s.get("test_top1") for s in summary.get("conversion", {}).get("stages", ()) if s.get("stage") == "parent"), None)
+        before = next(
+            (s.get("test_top1") for s in summary.get("conversion", {}).get("stages", ()) if s.get("stage") == "parent"),
+            None,
+        )
         if before is not None:
             mine.append((repetition(run.recipe), summary["test_top1"]))
             parents.append((repetition(run.recipe), before))
@@ -182,7 +215,9 @@ def _beside_parent(group: Group, parent: str) -> list[Question]:
 
 def _is_the_same_from_scratch(group: Group, other: Group) -> bool:
     ours, theirs = (g.runs[0].recipe for g in (group, other))
-    return theirs.train.weights is None and (ours.model, ours.data) == (theirs.model, theirs.data) and group is not other
+    return (
+        theirs.train.weights is None and (ours.model, ours.data) == (theirs.model, theirs.data) and group is not other
+    )
 
 
 def _series(group: Group) -> str:

@@ -16,7 +16,9 @@ from vixformer.results.evidence import Effect
 from vixformer.results.groups import Group, twin
 from vixformer.results.timings import inference_ratio, timed_together, training_ratio
 
+Cell = str | float | None
 TEXT = ("model", "data", "attention", "verdict")
+ONE_SEED, ABOUT_ONE_SEED = r"^{*}", "One seed: the interval covers the choice of test images alone."
 TO_EXACT = "relative to exact attention, with its 95 % interval"
 
 
@@ -24,10 +26,10 @@ TO_EXACT = "relative to exact attention, with its 95 % interval"
 class Column:
     name: str
     about: str
-    value: Callable[[Group], Any]
+    value: Callable[[Group], Cell]
     """A word, a number or None."""
     show: Callable[[Any], str] = str
-    spread: Callable[[Group], Any] | None = None
+    spread: Callable[[Group], float | None] | None = None
     """Its standard deviation over seeds, where there are several."""
     interval: Callable[[Group], Ratio | Effect | None] | None = None
     """Of a ratio or a difference."""
@@ -54,7 +56,12 @@ class Column:
         if not sd:
             return self.show(value)
         sign, n = "+" if found is not None else "", min(usual, max(1, digits(sd)))
-        return f"{value:{sign},.{n}f} ± {sd:,.{n}f}"
+        return f"{value:{sign},.{n}f} ± {sd:,.{n}f}" + (ONE_SEED if self.one_seed(group) else "")
+
+    def one_seed(self, group: Group) -> bool:
+        """Whether its interval is of a single seed, and so says nothing about others."""
+        found = self.interval(group) if self.interval is not None else None
+        return isinstance(found, Effect) and found.method == "test images"
 
 
 def digits(error: float) -> int:
@@ -88,8 +95,14 @@ def _fixed(digits: int) -> Callable[[float], str]:
     return lambda value: f"{value:,.{digits}f}"
 
 
+def _measured(name: str, about: str, key: str, digits: int, main: bool = True) -> Column:
+    """What a summary says, with its deviation over seeds."""
+    return Column(name, about, _mean(key), _fixed(digits), _sd(key), main=main)
+
+
 def columns(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | None = None) -> list[Column]:
-    """Those that any of the groups has a value for. `answers` have the difference of a model to exact attention, and the verdict on it."""
+    """Those that any of the groups has a value for. `answers` have the difference of a model to exact attention, and
+    the verdict on it."""
     known = {a.question.model: a for some in (answers or {}).values() for a in some if a.question.model is not None}
 
     def apart(group: Group) -> Effect | None:
@@ -122,28 +135,26 @@ def columns(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | N
         return lambda group: found.ratio if (found := interval(group)) is not None else plain(group)
 
     training, inference, together = beside_exact(training_ratio), beside_exact(inference_ratio), timed_together(groups)
+
+    def top5_sd(group: Group) -> float | None:
+        return None if _top5(group) is None else _sd("test_top5")(group)
+
+    tracked = "(train.track_test)"
+    inference_ms = _measured("inference ms", "of a batch, the fastest call of a run", "inference_ms_min", 1)
+    if together:
+        about = "64 images, the median of all calls, all models in turn"
+        inference_ms = Column("inference ms", about, lambda g: together[g.name], _fixed(1))
     every = [
         Column("model", "recipe", lambda g: g.name),
         Column("data", "data set", lambda g: g.data, main=len({g.data for g in groups}) > 1),
         Column("attention", "layout", lambda g: g.attention),
         Column("runs", "one per seed and fold", lambda g: len(g.runs)),
-        Column("top-1 %", "of the test images, at the epoch that validation chose", _mean("test_top1"), _fixed(2), _sd("test_top1")),
-        Column(
-            "best test %",
-            "the largest of all epochs (train.track_test)",
-            _mean("test_max_top1"),
-            _fixed(2),
-            _sd("test_max_top1"),
-            main=False,
-        ),
-        Column(
-            "last test %", "of the last epoch (train.track_test)", _mean("test_last_top1"), _fixed(2), _sd("test_last_top1"), main=False
-        ),
+        _measured("top-1 %", "of the test images, at the epoch that validation chose", "test_top1", 2),
+        _measured("best test %", f"the largest of all epochs {tracked}", "test_max_top1", 2, main=False),
+        _measured("last test %", f"of the last epoch {tracked}", "test_last_top1", 2, main=False),
         Column("train %", "training top-1 of the last epoch", _last_train, _fixed(2), main=False),
-        Column(
-            "epochs", "trained; fewer than planned if early stopping ended the run", _mean("epochs"), _fixed(0), _sd("epochs"), main=False
-        ),
-        Column("top-5 %", "of the test images", _top5, _fixed(2), lambda g: None if _top5(g) is None else _sd("test_top5")(g), main=False),
+        _measured("epochs", "trained; fewer than planned if early stopping ended the run", "epochs", 0, main=False),
+        Column("top-5 %", "of the test images", _top5, _fixed(2), top5_sd, main=False),
         Column(
             "difference",
             "of top-1 to exact attention, in points, with its 95 % interval",
@@ -153,12 +164,17 @@ def columns(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | N
         ),
         Column("verdict", "on that difference: shown, ruled out or open", verdict),
         Column("parameters", "all of them", lambda g: g.first["parameters"], _fixed(0)),
-        Column("train s", "all epochs and distillation, without evaluation", _mean("train_seconds"), _fixed(0), _sd("train_seconds")),
-        Column("inference ms", "64 images, the minimum of all calls, all models in turn", lambda g: together[g.name], _fixed(1))
-        if together
-        else Column("inference ms", "of a batch, the fastest call of a run", _mean("inference_ms_min"), _fixed(1), _sd("inference_ms_min")),
-        Column("memory MiB", "peak of a training step", _mean("peak_train_mb"), _fixed(0), _sd("peak_train_mb")),
-        Column("x train", f"train s, {TO_EXACT} over epochs", middle(training, "train_seconds"), _fixed(2), interval=training, main=False),
+        _measured("train s", "all epochs and distillation, without evaluation", "train_seconds", 0),
+        inference_ms,
+        _measured("memory MiB", "peak of a training step", "peak_train_mb", 0),
+        Column(
+            "x train",
+            f"train s, {TO_EXACT} over epochs",
+            middle(training, "train_seconds"),
+            _fixed(2),
+            interval=training,
+            main=False,
+        ),
         Column(
             "x inference",
             f"inference, {TO_EXACT}, over pairs of calls if vix compare timed both in turn",
@@ -184,7 +200,7 @@ def as_csv(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | No
     return file.getvalue()
 
 
-def _ends(column: Column) -> dict[str, Callable[[Group], Any]]:
+def _ends(column: Column) -> dict[str, Callable[[Group], float | None]]:
     """What a table of numbers has beside a value."""
     if column.spread is not None:
         return {"sd": column.spread}
@@ -214,10 +230,16 @@ def as_latex(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]] | 
     """For the package booktabs: the main columns, with the digits that their spread leaves."""
     found = [column for column in columns(groups, answers) if column.main]
     form = "".join("l" if c.name in TEXT else "r" for c in found)
-    rows = [[in_latex(c.brief(group)) if c.name in TEXT else _in_math(c.brief(group)) for c in found] for group in groups]
+    rows = [
+        [in_latex(c.brief(group)) if c.name in TEXT else _in_math(c.brief(group)) for c in found] for group in groups
+    ]
     body = "".join(f"{' & '.join(row)} \\\\\n" for row in rows)
     heads = " & ".join(in_latex(c.name) for c in found)
-    return f"\\begin{{tabular}}{{{form}}}\n\\toprule\n{heads} \\\\\n\\midrule\n{body}\\bottomrule\n\\end{{tabular}}\n"
+    note = ""
+    if any(c.one_seed(group) for c in found for group in groups):
+        note = f"\\multicolumn{{{len(found)}}}{{l}}{{\\footnotesize ${ONE_SEED}$ {ABOUT_ONE_SEED}}} \\\\\n"
+    end = f"\\bottomrule\n{note}\\end{{tabular}}\n"
+    return f"\\begin{{tabular}}{{{form}}}\n\\toprule\n{heads} \\\\\n\\midrule\n{body}{end}"
 
 
 FORMS = {"md": as_markdown, "latex": as_latex, "csv": as_csv}

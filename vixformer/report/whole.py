@@ -10,8 +10,8 @@ from datetime import datetime, timezone
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
+from vixformer.jsonfile import Values
 from vixformer.measure.machine import in_words
 from vixformer.report.conclusions import conclusions
 from vixformer.report.figures import Figure
@@ -59,18 +59,21 @@ class Report:
     """Data sets that are not here."""
     command: str = "vix report RUNS"
     title: str = "vixformer report"
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: Values = field(default_factory=dict)
     margin: float = MARGIN
     """Points of top-1 that a difference must reach to matter."""
+    live: bool = False
+    """Whether `vix serve` shows it."""
 
     @cached_property
     def answers(self) -> dict[str, list[Answer]]:
         return answers(self.groups, self.margin)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         found = columns(self.groups, self.answers) if self.groups else []
         rows = [
-            {"exact": g.exact, "protocol": g.protocol, "cells": [{"show": c.cell(g), "value": c.value(g)} for c in found]}
+            {"exact": g.exact, "protocol": g.protocol, "cells": [{"show": c.cell(g),
+             "value": c.value(g)} for c in found]}
             for g in self.groups
         ]  # fmt: skip
         return {
@@ -85,7 +88,8 @@ class Report:
             "warnings": self._warnings(),
             "notes": self._notes() if self.groups else [],
             "explained": {
-                protocol: explained(self.margin, [answer.question.found for answer in some]) for protocol, some in self.answers.items()
+                protocol: explained(self.margin, [answer.question.found for answer in some]) for protocol,
+                some in self.answers.items()
             },
             "sentences": sentences(self.answers),
             "sections": [name for name in SECTIONS if name],
@@ -94,13 +98,13 @@ class Report:
             "pictures": [{**self._told(p), "uri": uri(p.image)} for p in self.pictures],
             "reports": self._reports(),
             "empty": "There is no finished run here.",
-            "foot": f"Made by vixformer {__version__} on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC with: {self.command}",
+            "foot": self._foot(),
             **self.extra,
         }  # fmt: skip
 
-    def _figure(self, figure: Figure) -> dict[str, Any]:
+    def _figure(self, figure: Figure) -> Values:
         title = figure.title.removesuffix(f", {figure.protocol}")
-        told: dict[str, Any] = {
+        told: Values = {
             **self._told(figure),
             "title": title,
             "protocol": figure.protocol,
@@ -110,27 +114,51 @@ class Report:
         if figure.place is not None:
             told["axis"] = AXES[figure.name.split("-")[1]]
             told["places"] = [
-                {"width": width, "height": height, "rows": [[row[key] for key in PLACE] for row in figure.place(width, height, 11)]}
+                {
+                    "width": width,
+                    "height": height,
+                    "rows": [[row[key] for key in PLACE] for row in figure.place(width, height, 11)],
+                }
                 for width, height in PARETO_SIZES.items()
             ]
         return told
 
-    def _told(self, item: Figure | Picture) -> dict[str, Any]:
-        return {"name": item.name, "title": item.title, "says": item.says, "section": section_of(item.name), "data": item.data}
+    def _told(self, item: Figure | Picture) -> Values:
+        return {
+            "name": item.name,
+            "title": item.title,
+            "says": item.says,
+            "section": section_of(item.name),
+            "data": item.data,
+        }
+
+    def _foot(self) -> str:
+        made = f"Made by vixformer {__version__} on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
+        return made + (f". To save this page: {self.command}" if self.live else f" with: {self.command}")
 
     def _lead(self) -> str:
         runs = sum(len(group.runs) for group in self.groups)
         data = ", ".join(dict.fromkeys(group.data for group in self.groups))
         waiting = f"; {len(self.unfinished)} not finished" if self.unfinished else ""
-        return f"{counted(len(self.groups), 'model')}, {counted(runs, 'finished run')}{f' on {data}' if data else ''}{waiting}."
+        return (
+            f"{counted(len(self.groups), 'model')},"
+            f" {counted(runs, 'finished run')}{f' on {data}' if data else ''}{waiting}."
+        )
 
     def _notes(self) -> list[str]:
-        machines = {in_words(m) for group in self.groups for run in group.runs if (m := (run.summary or {}).get("machine"))}
+        machines = {
+            in_words(m) for group in self.groups for run in group.runs if (m := (run.summary or {}).get("machine"))
+        }
         return [
-            "Top-1 is of the test images, read once, at the epoch that the validation part of the training images chose; ± is one standard "
-            "deviation over runs.",
-            "Times and memory were measured when each run was made, beside whatever else was running. For models that vix compare timed in "
-            "turn, x inference comes from that timing, as in compare.md. A ratio whose interval includes 1 is a tie.",
+            (
+                "Top-1 is of the test images, read once, at the epoch that the validation part of the training images"
+                " chose; ± is one standard deviation over runs."
+            ),
+            (
+                "Times and memory were measured when each run was made, beside whatever else was running. For models"
+                " that vix compare timed in turn, x inference comes from that timing, as in compare.md. A ratio whose"
+                " interval includes 1 is a tie."
+            ),
             *(f"Trained on {machine}." for machine in sorted(machines)),
         ]
 
@@ -140,18 +168,27 @@ class Report:
         if self.groups and all(len(group.runs) == 1 for group in self.groups):
             told.append("Each model has one run, so nothing is known about the spread, and every difference is open.")
         if self.without:
-            told.append(f"There are no pictures of {', '.join(self.without)}: its images are not here. Set VIX_DATA to their folder.")
+            told.append(
+                f"There are no pictures of {', '.join(self.without)}: its images are not here. Set VIX_DATA to their"
+                " folder."
+            )
         told += [f"Left out: {what}." for what in self.damaged]
         return [
             *told,
-            *(f"Not finished: {run.folder.name}, {len(run.history())} of {run.recipe.train.epochs} epochs." for run in self.unfinished),
+            *(
+                f"Not finished: {run.folder.name}, {len(run.history())} of {run.recipe.train.epochs} epochs."
+                for run in self.unfinished
+            ),
         ]
 
-    def _reports(self) -> list[dict[str, Any]]:
+    def _reports(self) -> list[Values]:
         """Of the best models of each protocol."""
-        able = sorted((g for g in self.groups if g.first.get("per_class")), key=lambda g: -statistics.fmean(g.values("test_top1")))
+        able = sorted(
+            (g for g in self.groups if g.first.get("per_class")), key=lambda g: -statistics.fmean(g.values("test_top1"))
+        )
         return [
-            {"name": g.name, "protocol": g.protocol, "classes": {k: v for k, v in g.first["per_class"].items() if isinstance(v, dict)}}
+            {"name": g.name, "protocol": g.protocol, "classes": {k: v for k,
+             v in g.first["per_class"].items() if isinstance(v, dict)}}
             for some in a_protocol(able).values() for g in some[:MOST_MATRICES]
         ]  # fmt: skip
 
@@ -162,7 +199,7 @@ def section_of(name: str) -> str:
     return max(fits)[1]
 
 
-def html(report: dict[str, Any] | None, extra_script: str = "", extra_html: str = "") -> str:
+def html(report: Values | None, extra_script: str = "", extra_html: str = "") -> str:
     """The page; without a report it waits for one from its server."""
     data = "" if report is None else json.dumps(report, separators=(",", ":"), allow_nan=False).replace("<", r"\u003c")
     parts = {

@@ -1,4 +1,4 @@
-"""Names as cells of tables: the name of a class, a run or a folder may have any characters."""
+"""Values as people and programs read them. The name of a class, a run or a folder may have any characters."""
 
 from __future__ import annotations
 
@@ -23,3 +23,11 @@ def in_markdown(text: str) -> str:
 
 def in_latex(text: str) -> str:
     return "".join(LATEX.get(letter, letter) for letter in " ".join(text.split()))
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:,.{1 if seconds < 36_000 else 0}f} h"

@@ -1,4 +1,5 @@
-"""Runs as figures need them: those that differ in nothing but seed and fold together, with their layout read off their attention."""
+"""Runs as figures need them: those that differ in nothing but seed and fold together, with their layout read off their
+attention."""
 
 from __future__ import annotations
 
@@ -18,7 +19,18 @@ from vixformer.config import Recipe
 from vixformer.jsonfile import Values
 from vixformer.results.evidence import averaged
 from vixformer.results.records import record_files, recorded_runs
-from vixformer.results.runs import RECIPE, Repetition, Run, Spread, flat, layers_of, name_in, read_run, repetition, spread
+from vixformer.results.runs import (
+    RECIPE,
+    Repetition,
+    Run,
+    Spread,
+    flat,
+    layers_of,
+    name_in,
+    read_run,
+    repetition,
+    spread,
+)
 
 LAYOUTS = ("standard", "all", "alternate", "first", "last")
 
@@ -49,7 +61,7 @@ class Group:
 
     @property
     def data(self) -> str:
-        return self.runs[0].recipe.data.name
+        return self.runs[0].recipe.data.shown
 
     @property
     def protocol(self) -> str:
@@ -66,7 +78,7 @@ class Group:
         data, train = self.runs[0].recipe.data, self.runs[0].recipe.train
         part = "" if data.fraction == 1 else f"-{data.fraction:.0%}".replace("%", "pc")
         folds = "" if data.folds is None else f"-{data.folds}folds"
-        return f"{self.data}-{train.epochs}ep{part}{folds}" + ("" if train.weights is None else "-tuned")
+        return f"{data.name}-{train.epochs}ep{part}{folds}" + ("" if train.weights is None else "-tuned")
 
     def values(self, key: str) -> list[float]:
         return [value for run in self.runs if (value := (run.summary or {}).get(key)) is not None]
@@ -75,9 +87,9 @@ class Group:
         values = self.values(key)
         return spread(values) if values else None
 
-    def repetitions(self, key: str = "test_top1") -> dict[Repetition, float]:
+    def repetitions(self) -> dict[Repetition, float]:
         """One value a seed and split, the mean of its folds."""
-        found = ((repetition(run.recipe), (run.summary or {}).get(key)) for run in self.runs)
+        found = ((repetition(run.recipe), (run.summary or {}).get("test_top1")) for run in self.runs)
         return averaged((which, value) for which, value in found if value is not None)
 
     def histories(self) -> list[list[Values]]:
@@ -127,7 +139,8 @@ class Found:
 
 
 def find_runs(folders: Iterable[Path]) -> Found:
-    """In these folders, however deep, or these runs and files of records themselves. One that is damaged does not hide the others."""
+    """In these folders, however deep, or these runs and files of records themselves. One that is damaged does not hide
+    the others."""
     runs, damaged, names = [], [], {}
     seen: set[Path] = set()
     for folder in folders:
@@ -173,14 +186,16 @@ def _name(run: Run, folder: Path) -> str:
     return name or (inside if inside != "." else run.folder.absolute().parent.name)
 
 
-def read_groups(folders: Iterable[Path]) -> list[Group]:
-    return some_groups(find_runs(folders := list(folders)), folders)
-
-
 def some_groups(found: Found, folders: Sequence[Path]) -> list[Group]:
     """Those with a finished run, of which there must be one."""
     if not found.groups:
-        why = f": {found.damaged[0]}" if found.damaged else f"; {len(found.unfinished)} are not finished" if found.unfinished else ""
+        why = (
+            f": {found.damaged[0]}"
+            if found.damaged
+            else f"; {len(found.unfinished)} are not finished"
+            if found.unfinished
+            else ""
+        )
         raise ValueError(f"there is no finished run in {', '.join(map(str, folders)) or 'what was given'}{why}")
     return found.groups
 
@@ -193,7 +208,11 @@ def alike(run: Run) -> str:
 def _what(run: Run, beside: Sequence[Run]) -> str:
     """What tells a run apart from others of its name."""
     mine, *others = (_fields(one.recipe) for one in (run, *(one for one in beside if _shortly(one) == _shortly(run))))
-    differs = [f"{key.partition('.')[2]} {value}" for key, value in mine.items() if any(other.get(key) != value for other in others)]
+    differs = [
+        f"{key.partition('.')[2]} {value}"
+        for key, value in mine.items()
+        if any(other.get(key) != value for other in others)
+    ]
     return ", ".join([_shortly(run), *differs])
 
 
@@ -210,7 +229,8 @@ def _fields(recipe: Recipe) -> Values:
 
 
 def twin(group: Group, groups: Sequence[Group]) -> Group | None:
-    """The exact attention to compare with: of the same protocol and backbone, and of these the one whose recipe differs in least else."""
+    """The exact attention to compare with: of the same protocol and backbone, and of these the one whose recipe differs
+    in least else."""
     same = [g for g in groups if g.exact and g.protocol == group.protocol and type(_model(g)) is type(_model(group))]
     return min(same, key=lambda g: len(differing(group, g)), default=None)
 
@@ -235,7 +255,11 @@ def comparable(groups: Iterable[Group]) -> dict[str, list[Group]]:
 
 
 def _but_attention(group: Group) -> Values:
-    return {key: value for key, value in _fields(group.runs[0].recipe).items() if key not in ("model.attention", "train.distill")}
+    return {
+        key: value
+        for key, value in _fields(group.runs[0].recipe).items()
+        if key not in ("model.attention", "train.distill")
+    }
 
 
 def _model(group: Group) -> BackboneConfig:

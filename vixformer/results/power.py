@@ -24,11 +24,11 @@ def seeds_needed(
     paired: bool = True,
     level: float = LEVEL,
 ) -> int:
-    """Seeds of each model so that a true difference of `effect` is shown, or that a difference beyond `margin` is ruled out where there is
-    none, with this probability.
+    """Seeds of each model so that a true difference of `effect` is shown, or that a difference beyond `margin` is ruled
+    out where there is none, with this probability.
 
-    `sd` is the standard deviation of the differences of pairs, or without pairs that of the runs of one model. `level` is that of the test:
-    less than usual where several claims are judged together.
+    `sd` is the standard deviation of the differences of pairs, or without pairs that of the runs of one model. `level`
+    is that of the test: less than usual where several claims are judged together.
     """
     if (effect is None) == (margin is None):
         raise ValueError("give an effect to show or a margin to rule out, one of them")
@@ -36,7 +36,8 @@ def seeds_needed(
     assert size is not None
     if size <= 0 or sd < 0 or not 0 < power < 1:
         raise ValueError(
-            f"an effect or a margin must be above 0, a spread at least 0 and a power between 0 and 1, not {size}, {sd}, {power}"
+            f"an effect or a margin must be above 0, a spread at least 0 and a power between 0 and 1, not {size}, {sd},"
+            f" {power}"
         )
     chance = _shown if effect is not None else _ruled_out
     enough = 2
@@ -64,7 +65,8 @@ def _shown(n: int, sd: float, size: float, paired: bool, level: float) -> float:
 
 
 def _ruled_out(n: int, sd: float, size: float, paired: bool, level: float) -> float:
-    """The two one-sided tests both reject: the mean is within what the margin leaves beside the measured error, over all that it may be."""
+    """The two one-sided tests both reject: the mean is within what the margin leaves beside the measured error, over
+    all that it may be."""
     import numpy as np
     from scipy.stats import chi2, norm, t
 
@@ -91,13 +93,16 @@ class Need:
     seconds: float
     """That one more seed of both takes."""
 
-    def minutes(self, seeds: int) -> float:
+    def seconds_for(self, seeds: int) -> float:
         """For those that are not there."""
-        return max(0, seeds - self.found.count) * self.seconds / 60
+        return max(0, seeds - self.found.count) * self.seconds
 
 
-def needs(groups: Sequence[Group], size: float, margin: float, against: str | None = None) -> tuple[list[Need], list[str]]:
-    """Of each model beside exact attention of the same protocol, or beside the model `against`; and which pairs have too few seeds."""
+def needs(
+    groups: Sequence[Group], size: float, margin: float, against: str | None = None
+) -> tuple[list[Need], list[str]]:
+    """Of each model beside exact attention of the same protocol, or beside the model `against`; and which pairs have
+    too few seeds."""
     pairs = [(group, other) for group in groups if (other := _other(group, groups, against)) is not None]
     known, few = [], []
     for one, other in pairs:
@@ -113,7 +118,9 @@ def need(one: Group, other: Group, found: Effect, size: float, margin: float, le
     """Of two models whose runs tell their spread."""
     paired = found.method == "paired"
     sd = found.error * math.sqrt(found.count) if paired else _pooled(one, other)
-    show, rule_out = (seeds_needed(sd, **asked, paired=paired, level=level) for asked in ({"effect": size}, {"margin": margin}))
+    show, rule_out = (
+        seeds_needed(sd, **asked, paired=paired, level=level) for asked in ({"effect": size}, {"margin": margin})
+    )
     return Need(one.name, other.name, found, sd, show, rule_out, _seconds(one) + _seconds(other))
 
 
@@ -133,7 +140,9 @@ def _pooled(one: Group, other: Group) -> float:
 
 def _seconds(group: Group) -> float:
     """Of one repetition, with all of its folds."""
-    taken = [(run.summary or {}).get("seconds_in_all") or (run.summary or {}).get("train_seconds", 0.0) for run in group.runs]
+    taken = [
+        (run.summary or {}).get("seconds_in_all") or (run.summary or {}).get("train_seconds", 0.0) for run in group.runs
+    ]
     return sum(taken) / len(group.repetitions())
 
 

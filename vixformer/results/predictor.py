@@ -28,18 +28,21 @@ class Predictor:
 
     @staticmethod
     def load(folder: str | Path) -> Predictor:
-        """Of a run, its best epoch; of a folder that `save_pretrained` and `Preprocessing.save` wrote; or of the hub, "owner/name"."""
+        """Of a run, its best epoch; of a folder that `save_pretrained` and `Preprocessing.save` wrote; or of the hub,
+        "owner/name"."""
         folder = model_folder(folder)
         model, preprocessing = from_pretrained(folder), Preprocessing.load(folder)
         outputs, classes = model.num_classes, len(preprocessing.classes)
         if outputs < classes:
             raise ValueError(
-                f"the model in {folder} has {outputs} outputs and its preprocessing.json names {classes} classes: copy both again"
+                f"the model in {folder} has {outputs} outputs and its preprocessing.json names {classes} classes: copy"
+                " both again"
             )
         wanted, made = (model.in_chans, *model.img_size), (preprocessing.channels, *preprocessing.size)
         if wanted != made:
             raise ValueError(
-                f"the model in {folder} expects images of shape {wanted} and its preprocessing.json makes {made}: copy both again"
+                f"the model in {folder} expects images of shape {wanted} and its preprocessing.json makes {made}: copy"
+                " both again"
             )
         return Predictor(model, preprocessing)
 
@@ -47,7 +50,9 @@ class Predictor:
     def logits(self, images: Tensor) -> Tensor:
         logits = self.model(images.to(next(self.model.parameters()).device)).float().cpu()
         if not logits.isfinite().all():
-            raise ValueError("the model answers with numbers that are not finite: its weights are damaged, copy them again")
+            raise ValueError(
+                "the model answers with numbers that are not finite: its weights are damaged, copy them again"
+            )
         return logits
 
     def __call__(self, pictures: Sequence[Image.Image], top: int = 5) -> list[tuple[Guess, ...]]:
@@ -55,7 +60,8 @@ class Predictor:
 
     def guesses(self, logits: Tensor, top: int = 5) -> list[tuple[Guess, ...]]:
         classes = self.preprocessing.classes  # a model may have more outputs than its data had classes
-        values, order = logits.softmax(-1)[..., : len(classes)].topk(min(top, len(classes)))
+        shares = logits.sigmoid() if self.preprocessing.several else logits.softmax(-1)
+        values, order = shares[..., : len(classes)].topk(min(top, len(classes)))
         rows = zip(order.tolist(), values.tolist(), strict=True)
         return [tuple(Guess(classes[i], p) for i, p in zip(row, shares, strict=True)) for row, shares in rows]
 

@@ -1,7 +1,9 @@
-"""Records: finished runs as lines of JSON, one file a family of recipes, so that the results of several machines can be kept in git.
+"""Records: finished runs as lines of JSON, one file a family of recipes, so that the results of several machines can be
+kept in git.
 
-A record holds the recipe, what pages, tables and figures show of the run, and the conditions under which it was measured. `run_of` gives
-back the `Run` without its weights. Lines may come in any order, and twice, as git's union merge leaves them.
+A record holds the recipe, what pages, tables and figures show of the run, and the conditions under which it was
+measured. `run_of` gives back the `Run` without its weights. Lines may come in any order, and twice, as git's union
+merge leaves them.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 from typing_extensions import NotRequired, TypedDict
@@ -23,12 +25,16 @@ from vixformer.results.runs import HISTORY, Run, checked_run, content, run_name
 from vixformer.results.schema import AVERAGES, Count, check_summary
 from vixformer.writing import waiting, write_text
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 ENDING = ".jsonl"
 LOCK = ".lock"
 DIGITS, CURVE_DIGITS, SECONDS_DIGITS = 7, 4, 5
 """Significant digits of a run's numbers, of losses and parameters by epoch, and of the seconds of an epoch."""
 PER_CENT = ("_top1", "_top5")
-"""Endings of what is kept exactly of a run, and with four decimals by epoch: a rounded share of images would round a mean another way."""
+"""Endings of what is kept exactly of a run, and with four decimals by epoch: a rounded share of images would round a
+mean another way."""
 MOST_CLASSES = 20
 """The largest confusion matrix that is kept, which is the largest that a report draws."""
 BUDGET = ("epochs", "train_images", "test_images")
@@ -67,7 +73,8 @@ class Matrix(TypedDict):
 
 
 class Counts(TypedDict):
-    """Of each class the test images, the images taken for it, and the hits among these. A large matrix would say little more."""
+    """Of each class the test images, the images taken for it, and the hits among these. A large matrix would say little
+    more."""
 
     names: list[str]
     support: list[Count]
@@ -87,7 +94,8 @@ class Record(TypedDict):
     digest: Text
     """Of the data; None where the run does not say."""
     recipe: dict[str, Values]
-    """Fields that differ from the defaults of their classes, so that a changed recipe never changes what a record says."""
+    """Fields that differ from the defaults of their classes, so that a changed recipe never changes what a record
+    says."""
     budget: Budget
     summary: Values
     classes: NotRequired[Matrix | Counts]
@@ -117,7 +125,9 @@ def record_of(run: Run, name: str, digest: str | None = None) -> Record:
         "summary": {},
         "curve": _curve(run.history()),
         "conditions": Conditions(
-            **{key: machine.get(key) for key in (*MACHINE, *KERNELS)}, precision=recipe.train.precision, code=summary.pop("code", None)
+            **{key: machine.get(key) for key in (*MACHINE, *KERNELS)},
+            precision=recipe.train.precision,
+            code=summary.pop("code", None),
         ),
     }
     scores, matrix = summary.pop("per_class", None), summary.pop("confusion", None)
@@ -143,7 +153,11 @@ def run_of(record: Record, where: Path) -> Run:
         raise ValueError(f"{place}: {error}") from None
     summary = {"data": recipe.data.name, "seed": record["seed"], **record["budget"], **record["summary"]}
     conditions = record["conditions"]
-    summary |= {key: value for key, value in (("code", conditions["code"]), ("data_digest", record["digest"])) if value is not None}
+    summary |= {
+        key: value
+        for key, value in (("code", conditions["code"]), ("data_digest", record["digest"]))
+        if value is not None
+    }
     if conditions["processor"] is not None:
         known = MACHINE if conditions["kernels"] is None else (*MACHINE, *KERNELS)
         summary["machine"] = {key: conditions[key] for key in known}
@@ -238,7 +252,9 @@ def _lengths(classes: Matrix | Counts) -> set[int]:
 def _together(records: Iterable[Record]) -> dict[str, Record]:
     """By id. Of two that say different things of one content, always the same one stays."""
     found: dict[str, Record] = {}
-    for record in sorted(records, key=lambda r: (r["name"].split("/"), r["seed"], r["split"], r["fold"] or 0, r["id"], _line(r))):
+    for record in sorted(
+        records, key=lambda r: (r["name"].split("/"), r["seed"], r["split"], r["fold"] or 0, r["id"], _line(r))
+    ):
         found.setdefault(record["id"], record)
     return found
 
@@ -256,24 +272,31 @@ def _stated(recipe: Recipe) -> dict[str, Values]:
     return {**found, "model": {"name": model.owner.name, **found["model"]}}
 
 
-def _not_default(section: Any, own: Iterable[str]) -> Values:
+def _not_default(section: DataclassInstance, own: Iterable[str]) -> Values:
     values = {field: getattr(section, field.name) for field in dataclasses.fields(section) if field.name not in own}
     return {field.name: value for field, value in values.items() if value != field.default}
 
 
-def _rounded(value: Any, digits: int = DIGITS) -> Any:
+def _rounded(value: object, digits: int = DIGITS) -> Any:
     """What is not finite becomes None."""
     if isinstance(value, float):
         return float(f"{value:.{digits}g}") if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        exact = {key for key, one in value.items() if isinstance(one, float) and key.endswith(PER_CENT) and math.isfinite(one)}
+        exact = {
+            key
+            for key, one in value.items()
+            if isinstance(one, float) and key.endswith(PER_CENT) and math.isfinite(one)
+        }
         return {key: one if key in exact else _rounded(one, digits) for key, one in value.items()}
     return [_rounded(one, digits) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _curve(history: list[Values]) -> dict[str, list[float | None]]:
     columns = dict.fromkeys(key for epoch in history for key in epoch if key != "epoch")
-    return {key: [None if (value := epoch.get(key)) is None else _of_an_epoch(key, value) for epoch in history] for key in columns}
+    return {
+        key: [None if (value := epoch.get(key)) is None else _of_an_epoch(key, value) for epoch in history]
+        for key in columns
+    }
 
 
 def _of_an_epoch(key: str, value: float) -> float:

@@ -14,6 +14,7 @@ from vixformer.attention.layout import Layer, parse
 from vixformer.backbones.backbone import BEST, NO_ATTENTION, WEIGHTS_FILE, BackboneConfig
 from vixformer.config import Recipe, read_named_recipe
 from vixformer.jsonfile import Values, read_json, read_json_lines
+from vixformer.plugins import missing, used_in
 from vixformer.registry import fitted
 from vixformer.results.schema import MOST, Epoch, check_summary
 
@@ -23,7 +24,8 @@ RECIPE, HISTORY, SUMMARY, LAST = "recipe.json", "history.jsonl", "summary.json",
 
 
 def content(recipe: Recipe, digest: str | None) -> str:
-    """What a run is known by: the resolved recipe with its seed, the data, the version. Where files lie or logs go does not count.
+    """What a run is known by: the resolved recipe with its seed, the data, the version. Where files lie or logs go does
+    not count.
 
     `digest` is None for runs whose data are not known.
     """
@@ -33,7 +35,9 @@ def content(recipe: Recipe, digest: str | None) -> str:
     values["train"].pop("loggers")
     if values["train"]["weights"] is not None:
         values["train"]["weights"] = _weights_content(Path(values["train"]["weights"]))
-    return hashlib.sha256(json.dumps([values, digest, PROTOCOL], sort_keys=True).encode()).hexdigest()[:12]
+    plugins = sorted(used_in(values).values())
+    known = [values, digest, PROTOCOL, *([plugins] if plugins else [])]
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _weights_content(folder: Path) -> str:
@@ -48,7 +52,7 @@ def _weights_content(folder: Path) -> str:
 
 
 def folder_of(out: Path, name: str, recipe: Recipe, digest: str) -> Path:
-    return out / run_name(name.removesuffix(".json"), recipe, content(recipe, digest))
+    return out / run_name(re.sub(r"\.(json|toml|py)$", "", name), recipe, content(recipe, digest))
 
 
 def run_name(name: str, recipe: Recipe, known_by: str) -> str:
@@ -62,7 +66,8 @@ def flat(name: str) -> str:
 
 
 FOLDER = re.compile(r"((?P<name>.+)-)?seed\d+(-fold\d+)?(-(?P<id>[0-9a-f]{12}))?")
-"""What `run_name` makes, and `seed0` alone, as kept runs lie. Only older runs, which do not say their name, are named by it."""
+"""What `run_name` makes, and `seed0` alone, as kept runs lie. Only older runs, which do not say their name, are named
+by it."""
 
 
 def name_in(folder: str) -> str:
@@ -76,10 +81,14 @@ Repetition = tuple[int, str]
 
 
 def repetition(recipe: Recipe) -> Repetition:
-    """Runs of two models that share it are a pair. The folds of one split are one repetition: their training images overlap."""
+    """Runs of two models that share it are a pair. The folds of one split are one repetition: their training images
+    overlap."""
     data = recipe.data
     held_out = f"{data.val_fraction} held out" if data.folds is None else f"{data.folds} folds"
-    return recipe.train.seed, f"{data.name}, {data.fraction} of it, {held_out}, {data.test_fraction} to test on, split {data.split_seed}"
+    return (
+        recipe.train.seed,
+        f"{data.name}, {data.fraction} of it, {held_out}, {data.test_fraction} to test on, split {data.split_seed}",
+    )
 
 
 @dataclass(frozen=True)
@@ -101,7 +110,9 @@ class Run:
         path = self.folder / HISTORY
         found = read_json_lines(path, finite=False) if path.exists() else []
         epochs = fitted(list[Epoch], found, f"{path} is damaged")
-        return [{key: value for key, value in epoch.items() if value is not None and abs(value) <= MOST} for epoch in epochs]
+        return [
+            {key: value for key, value in epoch.items() if value is not None and abs(value) <= MOST} for epoch in epochs
+        ]
 
 
 def read_run(folder: str | Path) -> Run:
@@ -111,7 +122,10 @@ def read_run(folder: str | Path) -> Run:
         raise ValueError(f"{folder} is no run folder: it has no {RECIPE}")
     (name, recipe), path = read_named_recipe(folder / RECIPE), folder / SUMMARY
     summary = check_summary(read_json(path, finite=False), str(path)) if path.exists() else None
-    run = checked_run(Run(folder, recipe, summary, name))
+    try:
+        run = checked_run(Run(folder, recipe, summary, name))
+    except ValueError as error:
+        raise ValueError(f"{error}{missing(read_json(path.parent / RECIPE).get('plugins'))}") from None
     run.history()
     return run
 

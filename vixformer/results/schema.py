@@ -1,8 +1,9 @@
-"""The contents of a run, checked once when its files are read, so that figures, tables and sentences can rely on them."""
+"""The contents of a run, checked once when its files are read, so that figures, tables and sentences can rely on
+them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 from typing_extensions import NotRequired, Required, TypedDict
@@ -103,13 +104,17 @@ Epoch = dict[str, float | None]
 
 def check_summary(value: object, where: str) -> Values:
     """As it was read, not a copy."""
-    found: Any = fitted(Summary, value, f"{where} is damaged")
+    fitted(Summary, value, f"{where} is damaged")
+    assert isinstance(value, dict)
+    found: Values = value
     if "confusion" in found:
         classes = [name for name in found.get("per_class", {}) if name not in AVERAGES]
         sizes = {len(found["confusion"]), *map(len, found["confusion"])}
         if sizes != {len(classes)}:
             size = len(classes)
-            raise ValueError(f"{where} is damaged: confusion should be {size} x {size}, because per_class has {size} classes")
+            raise ValueError(
+                f"{where} is damaged: confusion should be {size} x {size}, because per_class has {size} classes"
+            )
     return found
 
 
@@ -183,5 +188,6 @@ class _Crossings(_Bench):
 def read_bench(path: str) -> Values:
     """What `vix bench --json` wrote."""
     value = read_json(path)
-    kind: Any = _Crossings if isinstance(value, dict) and "crossings" in value else _Rows
-    return fitted(kind, value, f'{path} is not what "vix bench ... --json {path}" writes')
+    kind: type[_Crossings] | type[_Rows] = _Crossings if isinstance(value, dict) and "crossings" in value else _Rows
+    fitted(kind, value, f'{path} is not what "vix bench ... --json {path}" writes')
+    return value

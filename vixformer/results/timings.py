@@ -1,8 +1,10 @@
-"""Inference of several runs' models timed in turn, kept beside the runs, so that every table of them has the same ratios."""
+"""Inference of several runs' models timed in turn, kept beside the runs, so that every table of them has the same
+ratios."""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,11 +15,12 @@ from typing_extensions import TypedDict
 
 from vixformer.jsonfile import Given, Values, read_json
 from vixformer.measure.latency import Ratio, paired_ratio
-from vixformer.measure.load import Load, cores
+from vixformer.measure.load import Load
 from vixformer.notes import note
 from vixformer.registry import fitted
 from vixformer.results.evidence import welch
 from vixformer.results.groups import Group
+from vixformer.room import cores
 from vixformer.writing import write_json
 
 TIMINGS = "timings.json"
@@ -52,7 +55,8 @@ def keep_session(out: Path, session: Session) -> None:
 
 
 def read_sessions(out: Path) -> list[Session]:
-    """The oldest first. A damaged file is named once, and as if it were not there: comparing again measures it again."""
+    """The oldest first. A damaged file is named once, and as if it were not there: comparing again measures it
+    again."""
     path = out / TIMINGS
     if not path.exists():
         return []
@@ -65,21 +69,26 @@ def read_sessions(out: Path) -> list[Session]:
 
 
 def inference_ratio(group: Group, other: Group) -> Ratio | None:
-    """Of pairs of calls, where both were timed in turn. Otherwise of runs that were timed when each of them ended, which may have been
-    beside other work: from the least call of the one and the usual call of the other to the reverse."""
+    """Of pairs of calls, where both were timed in turn. Otherwise of runs that were timed when each of them ended,
+    which may have been beside other work: from the least call of the one and the usual call of the other to the
+    reverse."""
     for session in _sessions([group, other]):
         these, those = session.of(group), session.of(other)
         if these is not None and those is not None:
             return paired_ratio(these, those)
     spans = [_span(group), _span(other)]
-    if len({(s or {}).get("inference_batch") for g in (group, other) for s in (run.summary for run in g.runs)}) > 1 or None in spans:
+    if (
+        len({(s or {}).get("inference_batch") for g in (group, other) for s in (run.summary for run in g.runs)}) > 1
+        or None in spans
+    ):
         return None
     (low, usual, high), (others_low, others_usual, others_high) = (span for span in spans if span is not None)
     return Ratio(usual / others_usual, low / others_high, high / others_low)
 
 
 def _span(group: Group) -> tuple[float, float, float] | None:
-    """The least call of any run, the mean of the least calls of all, and a standard deviation above the mean of the slowest run."""
+    """The least call of any run, the mean of the least calls of all, and a standard deviation above the mean of the
+    slowest run."""
     least, mean, sd = (group.values(f"inference_ms_{key}") for key in ("min", "mean", "sd"))
     if not least or len(least) != len(mean) or len(least) != len(sd) or min(least) <= 0:
         return None
@@ -87,10 +96,13 @@ def _span(group: Group) -> tuple[float, float, float] | None:
 
 
 def training_ratio(group: Group, other: Group) -> Ratio | None:
-    """Of whole trainings, with the interval over their epochs; None where other work is known to have shared the cores."""
+    """Of whole trainings, with the interval over their epochs; None where other work is known to have shared the
+    cores."""
     if any(disturbed(run.summary or {}) for g in (group, other) for run in g.runs):
         return None
-    mine, theirs = ([r["seconds"] for history in g.histories() for r in history if "seconds" in r] for g in (group, other))
+    mine, theirs = (
+        [r["seconds"] for history in g.histories() for r in history if "seconds" in r] for g in (group, other)
+    )
     ours, those = group.spread("train_seconds"), other.spread("train_seconds")
     if ours is None or those is None or not ours.mean or not those.mean:
         return None
@@ -98,8 +110,9 @@ def training_ratio(group: Group, other: Group) -> Ratio | None:
 
 
 def epochs_ratio(these: Sequence[float], those: Sequence[float], share: float | None = None) -> Ratio | None:
-    """Of times that were not taken in pairs, such as the epochs of two trainings: Welch's interval of their logarithms. None where a side
-    has fewer than two. `share` is the ratio that the interval is put around, such as that of whole trainings."""
+    """Of times that were not taken in pairs, such as the epochs of two trainings: Welch's interval of their logarithms.
+    None where a side has fewer than two. `share` is the ratio that the interval is put around, such as that of whole
+    trainings."""
     if min((*these, *those), default=0) <= 0:
         return None
     found = welch([math.log(x) for x in these], [math.log(x) for x in those])
@@ -110,11 +123,11 @@ def epochs_ratio(these: Sequence[float], those: Sequence[float], share: float | 
 
 
 def timed_together(groups: Sequence[Group]) -> dict[str, float]:
-    """The least milliseconds of every group by its name, where all of them were timed in turn; otherwise nothing."""
+    """The median milliseconds of every group by its name, where all of them were timed in turn; otherwise nothing."""
     for session in _sessions(groups):
         found = {group.name: times for group in groups if (times := session.of(group)) is not None}
         if len(found) == len(groups):
-            return {name: min(times) for name, times in found.items()}
+            return {name: statistics.median(times) for name, times in found.items()}
     return {}
 
 

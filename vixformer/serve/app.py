@@ -1,17 +1,17 @@
-"""The server: a page, the JSON under it, and its documentation. Everything it needs is in it; nothing comes from a network."""
+"""The server: a page, the JSON under it, and its documentation. Everything it needs is in it; nothing comes from a
+network."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import json
-import shlex
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -24,7 +24,8 @@ from starlette.exceptions import HTTPException as StarletteError
 from starlette.requests import ClientDisconnect
 
 from vixformer.data.picture import MOST_BYTES, open_picture
-from vixformer.report.collect import collect
+from vixformer.jsonfile import Values
+from vixformer.report.collect import collect, report_command
 from vixformer.report.pictures import Picture, all_pictures, uri
 from vixformer.report.whole import asset, html
 from vixformer.results.evidence import MARGIN
@@ -80,10 +81,18 @@ class Version(BaseModel):
     """Another one as soon as anything in the runs has changed."""
 
 
-IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/tiff", "image/x-portable-pixmap")
+IMAGE_TYPES = (
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+    "image/bmp",
+    "image/tiff",
+    "image/x-portable-pixmap",
+)
 BODY = {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in IMAGE_TYPES}, "required": True}
-PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": Problem} for code in (400, 404, 413, 415, 422, 503, 507)}
-GONE: dict[int | str, dict[str, Any]] = {503: {"model": Problem}}
+PROBLEMS: dict[int | str, Values] = {code: {"model": Problem} for code in (400, 404, 413, 415, 422, 503, 507)}
+GONE: dict[int | str, Values] = {503: {"model": Problem}}
 
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -96,14 +105,18 @@ def create_app(
     folders: list[Path],
     most_bytes: int = 2**30,
     hosts: tuple[str, ...] = LOOPBACK,
-    benches: dict[str, Any] | None = None,
+    benches: Values | None = None,
     addresses: bool = False,
     token: str | None = None,
     margin: float = MARGIN,
+    command: str = "",
 ) -> FastAPI:
-    """`hosts` are the names that requests may use, and with `addresses` also any IP address. Without `token`, everybody has access."""
-    app = FastAPI(title="vixformer", version=__version__, docs_url=None, redoc_url=None, description="Runs, and models to try.")
-    models, reports = Models(folders, most_bytes), _Reports(folders, benches or {}, margin)
+    """`hosts` are the names that requests may use, and with `addresses` also any IP address. Without `token`, everybody
+    has access. `command` is what makes the same page as a file."""
+    app = FastAPI(
+        title="vixformer", version=__version__, docs_url=None, redoc_url=None, description="Runs, and models to try."
+    )
+    models, reports = Models(folders, most_bytes), _Reports(folders, benches or {}, margin, command)
 
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     app.add_middleware(Guard, hosts=hosts, addresses=addresses, token=token)
@@ -116,8 +129,15 @@ def create_app(
 
     @app.exception_handler(StarletteError)
     async def refused(_: Request, error: StarletteError) -> JSONResponse:
-        told = {404: "there is nothing at this address; /docs lists what there is", 405: "this address does not take this method"}
-        detail = told.get(error.status_code, error.detail) if error.detail in ("Not Found", "Method Not Allowed") else error.detail
+        told = {
+            404: "there is nothing at this address; /docs lists what there is",
+            405: "this address does not take this method",
+        }
+        detail = (
+            told.get(error.status_code, error.detail)
+            if error.detail in ("Not Found", "Method Not Allowed")
+            else error.detail
+        )
         return JSONResponse({"detail": detail}, error.status_code, headers=error.headers)
 
     @app.exception_handler(ValueError)
@@ -127,7 +147,9 @@ def create_app(
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": f"the server failed ({type(error).__name__}); its terminal says more"}, 500, headers=HEADERS)
+        return JSONResponse(
+            {"detail": f"the server failed ({type(error).__name__}); its terminal says more"}, 500, headers=HEADERS
+        )
 
     @app.exception_handler(ClientDisconnect)
     async def gone(_: Request, error: ClientDisconnect) -> Response:
@@ -148,7 +170,7 @@ def create_app(
         return Version(version=reports.version())
 
     @app.get("/api/report", responses=GONE)
-    def report() -> dict[str, Any]:
+    def report() -> Values:
         """What the page shows: answers, table, and figures as Vega-Lite definitions."""
         return reports.get()
 
@@ -157,7 +179,8 @@ def create_app(
         """The models that can be tried, of each data set the most accurate first."""
         return [
             Model(
-                name=k.name, data=k.data, attention=k.attention, test_top1=k.top1, classes=list(k.preprocessing.classes),
+                name=k.name, data=k.data, attention=k.attention, test_top1=k.top1,
+                classes=list(k.preprocessing.classes),
                 channels=k.preprocessing.channels, height=k.preprocessing.size[0], width=k.preprocessing.size[1],
             )
             for k in models.known().values()
@@ -167,15 +190,24 @@ def create_app(
     async def predict(
         request: Request,
         model: Annotated[list[str], Query(min_length=1, max_length=MOST_MODELS, description="Names from /api/models.")],
-        top: Annotated[int, Query(ge=1, le=100, description="Number of classes per answer, the most likely first.")] = 5,
+        top: Annotated[
+            int, Query(ge=1, le=100, description="Number of classes per answer, the most likely first.")
+        ] = 5,
         maps: Annotated[bool, Query(description="Draw where the models look, which takes a little longer.")] = True,
-        invert: Annotated[bool, Query(description="Invert the picture: for dark on light, where the model knows light on dark.")] = False,
-        as_is: Annotated[bool, Query(description="Never invert the picture, even for models that know light on dark.")] = False,
+        invert: Annotated[
+            bool, Query(description="Invert the picture: for dark on light, where the model knows light on dark.")
+        ] = False,
+        as_is: Annotated[
+            bool, Query(description="Never invert the picture, even for models that know light on dark.")
+        ] = False,
     ) -> Prediction:
-        """Classify a picture with one or more models. The body is the picture itself; its type may be application/octet-stream."""
+        """Classify a picture with one or more models. The body is the picture itself; its type may be
+        application/octet-stream."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (*IMAGE_TYPES, "application/octet-stream"):
-            raise HTTPException(415, f"the body must be a picture, {', '.join(IMAGE_TYPES)}, not {kind[:60] or 'nothing'}")
+            raise HTTPException(
+                415, f"the body must be a picture, {', '.join(IMAGE_TYPES)}, not {kind[:60] or 'nothing'}"
+            )
         data = await _body(request)
         return await run_in_threadpool(_predict, models, data, list(dict.fromkeys(model)), top, maps, invert, as_is)
 
@@ -204,7 +236,9 @@ async def _body(request: Request) -> bytes:
     return bytes(data)
 
 
-def _predict(models: Models, data: bytes, names: list[str], top: int, maps: bool, invert: bool, as_is: bool) -> Prediction:
+def _predict(
+    models: Models, data: bytes, names: list[str], top: int, maps: bool, invert: bool, as_is: bool
+) -> Prediction:
     try:
         for name in names:
             models.get(name)
@@ -226,7 +260,8 @@ def _predict(models: Models, data: bytes, names: list[str], top: int, maps: bool
         picture=uri(shown),
         answers=[
             Answer(
-                model=a.model, milliseconds=a.milliseconds, top=[Guess(label=g.label, probability=g.probability) for g in a.top],
+                model=a.model, milliseconds=a.milliseconds,
+                top=[Guess(label=g.label, probability=g.probability) for g in a.top],
                 inverted=a.inverted, maps={name: uri(image) for name, image in a.maps.items()},
             )
             for a in answers
@@ -235,11 +270,13 @@ def _predict(models: Models, data: bytes, names: list[str], top: int, maps: bool
 
 
 class _Reports:
-    """The report, made anew when the runs have changed. Pictures take seconds, so they are drawn beside and appear when they are done."""
+    """The report, made anew when the runs have changed. Pictures take seconds, so they are drawn beside and appear when
+    they are done."""
 
-    def __init__(self, folders: list[Path], benches: dict[str, Any], margin: float) -> None:
+    def __init__(self, folders: list[Path], benches: Values, margin: float, command: str) -> None:
         self.folders, self.benches, self.margin, self.lock = folders, benches, margin, threading.Lock()
-        self.made: tuple[str, dict[str, Any]] | None = None
+        self.command = command or report_command([*map(str, folders)], margin)
+        self.made: tuple[str, Values] | None = None
         self.pictures: list[Picture] = []
         self.drawn: tuple[str, ...] = ()
         """Finished runs that the pictures are of."""
@@ -253,12 +290,18 @@ class _Reports:
                 stamps.append(path.stat().st_mtime_ns)
         return f"{len(stamps)}-{max(stamps, default=0)}-{self.times_drawn}"
 
-    def get(self) -> dict[str, Any]:
+    def get(self) -> Values:
         with self.lock:
             version = self.version()
             if self.made is None or self.made[0] != version:
-                command = f"vix report {shlex.join(map(str, self.folders))}"
-                report = collect(self.folders, self.benches, live=True, command=command, title="vixformer runs", margin=self.margin)
+                report = collect(
+                    self.folders,
+                    self.benches,
+                    live=True,
+                    command=self.command,
+                    title="vixformer runs",
+                    margin=self.margin,
+                )
                 self._draw(report.groups)
                 told = replace(report, pictures=self.pictures, extra={"empty": WAITING, "version": version}).to_dict()
                 self.made = version, json.loads(json.dumps(told, default=str))

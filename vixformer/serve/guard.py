@@ -1,4 +1,5 @@
-"""Who may send requests, and the headers of every answer. It is in front of the application, so that error responses have them too."""
+"""Who may send requests, and the headers of every answer. It is in front of the application, so that error responses
+have them too."""
 
 from __future__ import annotations
 
@@ -8,15 +9,15 @@ import hmac
 import ipaddress
 import re
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, RedirectResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 POLICY = (
-    "default-src 'none'; script-src {scripts}; style-src {styles}; img-src data: blob:; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src {scripts}; style-src {styles}; img-src data: blob:; connect-src 'self'; base-uri"
+    " 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY.format(scripts="'none'", styles="'none'"),
@@ -42,20 +43,22 @@ def _base64(text: str) -> str:
 
 
 class Guard:
-    """Checks the Host header, because a foreign web site may point its own name here, and the token, if there is one."""
+    """Checks the Host header, because a foreign web site may point its own name here, and the token, if there is
+    one."""
 
-    def __init__(self, app: Any, hosts: tuple[str, ...], addresses: bool, token: str | None) -> None:
-        """`hosts` are the names that requests may use. With `addresses`, they may also use any IP address, which nobody can redirect."""
+    def __init__(self, app: ASGIApp, hosts: tuple[str, ...], addresses: bool, token: str | None) -> None:
+        """`hosts` are the names that requests may use. With `addresses`, they may also use any IP address, which nobody
+        can redirect."""
         self.app, self.hosts, self.addresses, self.token = app, {host.lower() for host in hosts}, addresses, token
         self.shown = hosts[0]
         self.cookie = None if token is None else f"vix-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
 
-        async def sending(message: Any) -> None:
+        async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 found = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -65,7 +68,7 @@ class Guard:
         answer = self._refusal(scope) or self.app
         await answer(scope, receive, sending)
 
-    def _refusal(self, scope: Any) -> Any:
+    def _refusal(self, scope: Scope) -> Response | None:
         """None where it may pass."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")

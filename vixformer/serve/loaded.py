@@ -7,12 +7,11 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from PIL import Image, ImageOps
 
-from vixformer.backbones.backbone import BEST, CONFIG_FILE, WEIGHTS_FILE
+from vixformer.backbones.backbone import BEST, CONFIG_FILE, WEIGHTS_FILE, Backbone
 from vixformer.data.preprocess import PREPROCESSING_FILE, Preprocessing
 from vixformer.report.maps import looks, overlay
 from vixformer.results.groups import find_runs
@@ -43,7 +42,8 @@ class Answer:
     milliseconds: float
     """The model alone, for one image."""
     inverted: bool
-    """Whether the picture was turned from dark on light into light on dark, or back, because the model knows only that."""
+    """Whether the picture was turned from dark on light into light on dark, or back, because the model knows only
+    that."""
     maps: dict[str, Image.Image]
     """Of the last layer, and rolled out over all; none where the model has no map."""
 
@@ -73,7 +73,16 @@ class Models:
                 except ValueError:
                     continue
                 top1 = group.values("test_top1")[0]
-                known = Known(group.name, folder, group.data, group.attention, top1, preprocessing, weights.st_size, weights.st_mtime_ns)
+                known = Known(
+                    group.name,
+                    folder,
+                    group.data,
+                    group.attention,
+                    top1,
+                    preprocessing,
+                    weights.st_size,
+                    weights.st_mtime_ns,
+                )
             found.append(known)
         self._known = {known.name: known for known in sorted(found, key=lambda known: (known.data, -known.top1))}
         return self._known
@@ -105,7 +114,10 @@ class Models:
             del self.loaded[known.name]
         if known.name not in self.loaded:
             if known.bytes > self.most_bytes:
-                raise MemoryError(f"{known.name} has {known.bytes / 2**20:.0f} MiB of weights; {self.most_bytes / 2**20:.0f} are allowed")
+                raise MemoryError(
+                    f"{known.name} has {known.bytes / 2**20:.0f} MiB of weights; {self.most_bytes / 2**20:.0f} are"
+                    " allowed"
+                )
             while self.loaded and sum(other.bytes for other, _ in self.loaded.values()) + known.bytes > self.most_bytes:
                 self.loaded.popitem(last=False)
             self.loaded[known.name] = known, Predictor.load(known.folder)
@@ -113,7 +125,7 @@ class Models:
         return self.loaded[known.name][1]
 
     @staticmethod
-    def _maps(model: Any, image: torch.Tensor, picture: Image.Image) -> dict[str, Image.Image]:
+    def _maps(model: Backbone, image: torch.Tensor, picture: Image.Image) -> dict[str, Image.Image]:
         try:
             seen = looks(model, image)
         except ValueError:  # too many tokens to draw

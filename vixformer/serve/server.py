@@ -1,5 +1,7 @@
 """Limits on connections: their number, and how long each may stay idle or unfinished."""
-# uvicorn has a time-out for connections between requests alone: one that sends nothing, or a byte a minute, is held for ever.
+
+# uvicorn has a time-out for connections between requests alone: one that sends nothing, or a byte a minute, is held for
+# ever.
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from typing import Any
 
 import h11
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vixformer.serve.guard import HEADERS
@@ -53,7 +56,7 @@ class Connection(H11Protocol):
         """Whether no request of it is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:
         if len(self.connections) >= self.most:
             others = [other for other in self.connections if isinstance(other, Connection) and other.idle]
             if not others:
@@ -89,7 +92,9 @@ class Connection(H11Protocol):
         """One set of timers for what the connection waits for now; what it still waits for keeps its own."""
         state = self.conn.their_state
         between = self.timeout_keep_alive_task is not None  # which uvicorn ends itself
-        waits_for = "the body" if state is h11.SEND_BODY else "the headers" if state is h11.IDLE and not between else None
+        waits_for = (
+            "the body" if state is h11.SEND_BODY else "the headers" if state is h11.IDLE and not between else None
+        )
         if waits_for != self.waits_for:
             self._forget()
             self.waits_for = waits_for
@@ -144,18 +149,21 @@ class _Quiet(logging.Filter):
     """Malformed requests are not worth a warning."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not record.getMessage().startswith(("Invalid HTTP request", "Unsupported upgrade request", "No supported WebSocket"))
+        return not record.getMessage().startswith(
+            ("Invalid HTTP request", "Unsupported upgrade request", "No supported WebSocket")
+        )
 
 
-def server(app: Any) -> uvicorn.Server:
+def server(app: ASGIApp) -> uvicorn.Server:
     logging.getLogger("uvicorn.error").addFilter(_Quiet())
     Connection.most = most_connections()
     config = uvicorn.Config(
-        app, http=Connection, ws="none", log_level="warning", backlog=BACKLOG, timeout_keep_alive=IDLE_SECONDS, server_header=False,
+        app, http=Connection, ws="none", log_level="warning", backlog=BACKLOG, timeout_keep_alive=IDLE_SECONDS,
+        server_header=False,
         timeout_graceful_shutdown=5,
     )  # fmt: skip
     return uvicorn.Server(config)
 
 
-def run(app: Any, listening: socket.socket) -> None:
+def run(app: ASGIApp, listening: socket.socket) -> None:
     server(app).run(sockets=[listening])

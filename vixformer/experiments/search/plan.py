@@ -51,10 +51,14 @@ class Plan:
         if self.minimize is not None and METRICS[self.minimize][1] != "minimize":
             raise ValueError(f"--minimize takes what is better when it is less, not {self.minimize}")
         if self.trials is None and self.sampler != "grid":
-            raise ValueError(f"how many trials? give --trials; only a grid has an end, and the sampler is {self.sampler}")
+            raise ValueError(
+                f"how many trials? give --trials; only a grid has an end, and the sampler is {self.sampler}"
+            )
         unmeasured = [metric for metric in self.metrics if metric in MEASURED]
         if unmeasured and not self.recipe.train.measure:
-            raise ValueError(f"{unmeasured[0]} is measured after training, and train.measure is off: leave --train.no-measure out")
+            raise ValueError(
+                f"{unmeasured[0]} is measured after training, and train.measure is off: leave --train.no-measure out"
+            )
         self.space.check(self.recipe)
 
     @property

@@ -1,4 +1,5 @@
-"""Spaces: which fields of a recipe vary, and how. From a name, a JSON file, or words such as `train.lr=1e-4..1e-2:log`."""
+"""Spaces: which fields of a recipe vary, and how. From a name, a JSON file, or words such as
+`train.lr=1e-4..1e-2:log`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vixformer.config import Recipe, recipe_from_dict
 from vixformer.jsonfile import Given, parse_json, read_json
@@ -20,7 +20,7 @@ TEMPLATE = re.compile(r"\{(\w+)\}")
 """Only this, and not everything that `str.format` does: a space may come from anywhere."""
 
 
-def _plain(value: Any) -> None:
+def _plain(value: object) -> None:
     if isinstance(value, dict | list):
         raise ValueError(f"a value must be a word, a number, true, false or null, not {str(value)[:60]}")
 
@@ -60,9 +60,10 @@ class Range:
 class Space:
     """Fields of a recipe (`train.lr`) and names for their templates, with what they vary over.
 
-    `fixed` are templates and plain values: `{"model.attention": "performer(features={features})"}` takes `features` from what varies.
-    `bundles` are names that set several fields at once: `{"optimizer": {"sgd": {"train.optimizer": "sgd", "train.schedule": "cosine"}}}`.
-    `layers`, where given, are attentions of which every layer has one: variables `layer0`, `layer1`, ...
+    `fixed` are templates and plain values: `{"model.attention": "performer(features={features})"}` takes `features`
+    from what varies. `bundles` are names that set several fields at once: `{"optimizer": {"sgd": {"train.optimizer":
+    "sgd", "train.schedule": "cosine"}}}`. `layers`, where given, are attentions of which every layer has one: variables
+    `layer0`, `layer1`, ...
     """
 
     varied: Mapping[str, Choice | Range]
@@ -77,7 +78,11 @@ class Space:
     def applied(self, recipe: Recipe, found: Mapping[str, Value]) -> Recipe:
         """The recipe with these values; a sentence where they cannot be together."""
         values = recipe.to_dict(whole=True)
-        together = {name: value for bundle, options in self.bundles.items() for name, value in options[str(found[bundle])].items()}
+        together = {
+            name: value
+            for bundle, options in self.bundles.items()
+            for name, value in options[str(found[bundle])].items()
+        }
         for name, value in {**self.fixed, **together, **found}.items():
             if isinstance(value, str):
                 value = TEMPLATE.sub(lambda word: str(found[word[1]]), value)
@@ -85,7 +90,9 @@ class Space:
                 section, _, field = name.partition(".")
                 values[section][field] = value
         if self.layers:
-            values["model"]["attention"] = " + ".join(str(found[f"layer{i}"]) for i in range(len(found)) if f"layer{i}" in found)
+            values["model"]["attention"] = " + ".join(
+                str(found[f"layer{i}"]) for i in range(len(found)) if f"layer{i}" in found
+            )
         return recipe_from_dict(values, "this trial")
 
     def grid(self, depth: int) -> Iterator[dict[str, Value]]:
@@ -93,7 +100,9 @@ class Space:
         variables = self.variables(depth)
         for name, domain in variables.items():
             if isinstance(domain, Range):
-                raise ValueError(f"a grid needs a list of values, and {name} is a range: list values, or use --sampler tpe")
+                raise ValueError(
+                    f"a grid needs a list of values, and {name} is a range: list values, or use --sampler tpe"
+                )
         for values in itertools.product(*(d.values for d in variables.values() if isinstance(d, Choice))):
             yield dict(zip(variables, values, strict=True))
 
@@ -103,7 +112,8 @@ class Space:
         return math.prod(len(d.values) if isinstance(d, Choice) else math.inf for d in domains)
 
     def _possible(self, recipe: Recipe) -> None:
-        """That something can be tried in every field: values of the wrong kind would be pruned one by one until no trial is left."""
+        """That something can be tried in every field: values of the wrong kind would be pruned one by one until no
+        trial is left."""
         tries: dict[str, list[dict[str, Value]]] = {
             name: [{name: value} for value in domain.values]
             for name, domain in self.varied.items()
@@ -130,7 +140,10 @@ class Space:
         together = [name for options in self.bundles.values() for fields in options.values() for name in fields]
         for name in together:
             if "." not in name:
-                raise ValueError(f'"{name}" is not a field of a recipe: fields that go together are written in full, such as train.lr')
+                raise ValueError(
+                    f'"{name}" is not a field of a recipe: fields that go together are written in full, such as'
+                    " train.lr"
+                )
         for name in (*self.varied, *self.fixed, *together):
             section, dot, field = name.partition(".")
             if dot and section not in values:
@@ -138,7 +151,9 @@ class Space:
             if dot and field not in values[section]:
                 raise ValueError(f"{name}: {unknown(f'field of {section}', field, values[section])}")
         choices = [value for domain in self.varied.values() if isinstance(domain, Choice) for value in domain.values]
-        bundled = [value for options in self.bundles.values() for fields in options.values() for value in fields.values()]
+        bundled = [
+            value for options in self.bundles.values() for fields in options.values() for value in fields.values()
+        ]
         templates = [value for value in (*self.fixed.values(), *choices, *bundled) if isinstance(value, str)]
         wanted = {word for value in templates for word in TEMPLATE.findall(value)}
         names = {name for name in self.varied if "." not in name}
@@ -166,7 +181,9 @@ def read_space(words: str) -> Space:
         return _from_file(Path(words))
     if "=" in words:
         return space_from_dict(dict(_assigned(part) for part in words.split(";") if part.strip()))
-    raise ValueError(f'{unknown("space", words, SPACES)}; or give a JSON file, or "train.lr=1e-4..1e-2:log; train.batch_size=64|128"')
+    raise ValueError(
+        f'{unknown("space", words, SPACES)}; or give a JSON file, or "train.lr=1e-4..1e-2:log; train.batch_size=64|128"'
+    )
 
 
 def _from_file(path: Path) -> Space:
@@ -177,8 +194,8 @@ def _from_file(path: Path) -> Space:
 
 
 def space_from_dict(values: Given) -> Space:
-    """`[a, b]` are choices, `{"range": [low, high]}` and `{"log": [low, high]}` ranges, an object of objects bundles, anything else stays
-    as it is; under `layers` stand the attentions that every layer chooses from."""
+    """`[a, b]` are choices, `{"range": [low, high]}` and `{"log": [low, high]}` ranges, an object of objects bundles,
+    anything else stays as it is; under `layers` stand the attentions that every layer chooses from."""
     varied: dict[str, Choice | Range] = {}
     fixed: dict[str, Value] = {}
     bundles: dict[str, dict[str, dict[str, Value]]] = {}
@@ -213,7 +230,7 @@ def space_from_dict(values: Given) -> Space:
     return Space(varied, fixed, bundles, layers)
 
 
-def _assigned(text: str) -> tuple[str, Any]:
+def _assigned(text: str) -> tuple[str, object]:
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name or not value:
         raise ValueError(f'write NAME=VALUES, such as train.lr=1e-4..1e-2:log, not "{text.strip()}"')

@@ -1,5 +1,6 @@
-"""Spaces by name: those that "Optimizing Image Classification on CIFAR-10 with Transformer Architectures" searched, the grid of "Hybrid
-Transformer Models with Performer and Regular Attention", one mechanism a layer, and how many features a layer."""
+"""Spaces by name: those that "Optimizing Image Classification on CIFAR-10 with Transformer Architectures" searched, the
+grid of "Hybrid Transformer Models with Performer and Regular Attention", one mechanism a layer, and how many features a
+layer."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from vixformer.recipes.hybrid import LAYOUTS
 
 ADAM = {"adam": {"train.optimizer": "adam", "train.schedule": "step"}}
 SGD = {"sgd": {"train.optimizer": "sgd", "train.schedule": "cosine"}}
-ADAMW = {"adamw": {"train.optimizer": "adamw", "train.schedule": "step", "train.weight_decay": 0.01, "train.decays": "all"}}
+ADAMW = {
+    "adamw": {"train.optimizer": "adamw", "train.schedule": "step", "train.weight_decay": 0.01, "train.decays": "all"}
+}
 """Its schedule goes with the optimizer, and the decay is that of torch, on all weights."""
 
 ELU = {
@@ -25,20 +28,25 @@ EXP = kernel("exp", 0, ", clamp=10").replace("features=0", "features={features}"
 
 CIFAR_KERNELS: dict[str, Values] = {
     "vit": {
-        "train.lr": [1e-3, 5e-4], "optimizer": ADAM | SGD, "model.drop_rate": [0.1, 0.3], "model.depth": [6, 8], "model.num_heads": [4, 8],
+        "train.lr": [1e-3, 5e-4], "optimizer": ADAM | SGD, "model.drop_rate": [0.1, 0.3], "model.depth": [6, 8],
+        "model.num_heads": [4, 8],
         "model.patch_size": [4, 8], "model.embed_dim": [128, 256], "model.mlp_dim": [512, 1024],
     },
     "relu": {
         "train.lr": {"log": [1e-5, 1e-2]}, "train.batch_size": [64, 128, 256], "optimizer": ADAM | SGD,
-        "model.drop_rate": {"range": [0.0, 0.5]}, "model.depth": {"range": [1, 4]}, "model.embed_dim": [256, 512, 576, 768, 960],
+        "model.drop_rate": {"range": [0.0, 0.5]}, "model.depth": {"range": [1, 4]},
+        "model.embed_dim": [256, 512, 576, 768, 960],
         "model.num_heads": [8, 12, 16], "model.attention": RELU, "features": {"range": [128, 512]},
     },
     "elu-first": {
-        "train.lr": [5e-4, 1e-4, 5e-5], "train.batch_size": [64, 128, 256], "model.embed_dim": [256], "model.num_heads": [8],
-        "model.depth": [1], "model.drop_rate": [0.0, 0.1], **ELU, "features": [64], "alpha": [0.5, 1.0], "optimizer": ADAM,
+        "train.lr": [5e-4, 1e-4, 5e-5], "train.batch_size": [64, 128, 256], "model.embed_dim": [256],
+        "model.num_heads": [8],
+        "model.depth": [1], "model.drop_rate": [0.0, 0.1], **ELU, "features": [64], "alpha": [0.5, 1.0],
+        "optimizer": ADAM,
     },
     "elu-wider": {
-        "train.lr": [5e-4, 1e-4, 5e-5], "train.batch_size": [64, 128, 256], "model.embed_dim": [512, 768], "model.num_heads": [8, 12, 16],
+        "train.lr": [5e-4, 1e-4, 5e-5], "train.batch_size": [64, 128, 256], "model.embed_dim": [512, 768],
+        "model.num_heads": [8, 12, 16],
         "model.depth": [1, 2, 3, 4], "model.drop_rate": [0.0, 0.1, 0.2], **ELU, "features": [128, 256],
         "alpha": [0.25, 0.5, 1.0], "optimizer": ADAM | ADAMW,
     },
@@ -49,13 +57,14 @@ CIFAR_KERNELS: dict[str, Values] = {
     },
     "exp": {
         "train.lr": {"log": [1e-5, 1e-2]}, "train.batch_size": [64, 128, 256], "model.embed_dim": [576, 768, 960, 1024],
-        "model.num_heads": [12, 16], "model.attention": EXP, "features": [128, 256, 512, 764], "model.depth": {"range": [1, 5]},
+        "model.num_heads": [12, 16], "model.attention": EXP, "features": [128, 256, 512, 764],
+        "model.depth": {"range": [1, 5]},
         "model.drop_rate": [0.1, 0.2, 0.3], "optimizer": SGD | ADAM,
     },
 }  # fmt: skip
-"""`relu` has the widths, heads and features of the text, which are more than those of its table. `elu-first` and `elu-wider` are its
-rounds of ELU, `exp-grid` its grid for EXP and `exp` what it gave Optuna. A width that the heads do not divide cannot be, and such a trial
-is pruned."""
+"""`relu` has the widths, heads and features of the text, which are more than those of its table. `elu-first` and
+`elu-wider` are its rounds of ELU, `exp-grid` its grid for EXP and `exp` what it gave Optuna. A width that the heads do
+not divide cannot be, and such a trial is pruned."""
 
 
 def layouts(features: tuple[int, ...] = (16, 64, 128)) -> list[str]:
@@ -75,5 +84,7 @@ add_space(
 )
 add_space(
     "layers",
-    lambda: space_from_dict({"layers": ["softmax", *(f"performer(kernel=relu, features={m})" for m in (16, 64)), "nystrom(landmarks=16)"]}),
+    lambda: space_from_dict(
+        {"layers": ["softmax", *(f"performer(kernel=relu, features={m})" for m in (16, 64)), "nystrom(landmarks=16)"]}
+    ),
 )

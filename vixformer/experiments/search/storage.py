@@ -13,9 +13,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from vixformer.jsonfile import Values
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage, RDBStorage
 
 Result = TypeVar("Result")
 
@@ -31,8 +35,9 @@ PATIENCE = 900.0
 """Seconds to wait for a database that does not answer."""
 
 
-def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> Any:
-    """`postgresql://...` for many machines, `journal:FILE` for one file system, a `sqlite:///` address or, left out, a file in `out`."""
+def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> BaseStorage:
+    """`postgresql://...` for many machines, `journal:FILE` for one file system, a `sqlite:///` address or, left out, a
+    file in `out`."""
     optuna = _optuna()
     if where is not None and where.startswith("journal:"):
         backend = optuna.storages.journal
@@ -43,7 +48,9 @@ def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> An
     out.mkdir(parents=True, exist_ok=True)
     address = where or f"sqlite:///{out.resolve() / 'study.db'}"
     if not re.match(r"(sqlite|postgresql)(\+\w+)?://", address):
-        raise ValueError(f"--storage must be postgresql://USER@HOST/NAME, sqlite:///FILE or journal:FILE, not {address}")
+        raise ValueError(
+            f"--storage must be postgresql://USER@HOST/NAME, sqlite:///FILE or journal:FILE, not {address}"
+        )
     address = re.sub(r"^postgresql://", "postgresql+psycopg://", address)
     options: Values = {"connect_args": {"timeout": 100}} if address.startswith("sqlite") else {"pool_pre_ping": True}
     with warnings.catch_warnings():
@@ -52,14 +59,19 @@ def open_storage(where: str | None, out: Path, heartbeat: int = HEARTBEAT) -> An
         for attempt in range(MAKING):
             try:
                 return optuna.storages.RDBStorage(
-                    address, options, heartbeat_interval=heartbeat, grace_period=4 * heartbeat, heartbeat_stale_trial_callback=again
+                    address,
+                    options,
+                    heartbeat_interval=heartbeat,
+                    grace_period=4 * heartbeat,
+                    heartbeat_stale_trial_callback=again,
                 )
             except Exception as error:
                 if attempt < MAKING - 1 and _is_made_by_another(error):
                     time.sleep(0.5 + random.random())
                     continue
                 raise ValueError(
-                    f"the storage {_hidden(address)} cannot be reached: {_first(error)}; is it running, and is the name right?"
+                    f"the storage {_hidden(address)} cannot be reached: {_first(error)}; is it running, and is the name"
+                    " right?"
                 ) from None
     raise AssertionError("unreachable")
 
@@ -69,19 +81,27 @@ def undamaged(what: str) -> Iterator[None]:
     """Optuna checks nothing of what it reads, so damage may look like any of these."""
     try:
         yield
-    except (LookupError, TypeError, AttributeError, AssertionError, RuntimeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        AssertionError,
+        RuntimeError,
+        json.JSONDecodeError,
+        UnicodeDecodeError,
+    ) as error:
         told = " ".join(str(error).split())[:200] or type(error).__name__
         raise ValueError(f"{what} is damaged ({told}): give another --study, --storage or --out") from None
 
 
-def close_storage(storage: Any) -> None:
+def close_storage(storage: BaseStorage) -> None:
     """Its connections."""
     if has_heartbeat(storage):
         storage.remove_session()
         storage.engine.dispose()
 
 
-def has_heartbeat(storage: Any) -> bool:
+def has_heartbeat(storage: BaseStorage) -> TypeGuard[RDBStorage]:
     return hasattr(storage, "record_heartbeat")
 
 
@@ -99,8 +119,8 @@ def patiently(call: Callable[[], Result], seconds: float | None = None) -> Resul
                 raise ValueError(sentence) from None
             if time.monotonic() > deadline:
                 raise ValueError(
-                    f"the study's database has not answered for {PATIENCE / 60:.0f} minutes ({_first(error)}); what was trained is in the "
-                    "run folders, and the same command resumes there"
+                    f"the study's database has not answered for {PATIENCE / 60:.0f} minutes ({_first(error)}); what was"
+                    " trained is in the run folders, and the same command resumes there"
                 ) from None
             time.sleep(pause)
             pause = min(2 * pause, 10.0)
@@ -109,9 +129,10 @@ def patiently(call: Callable[[], Result], seconds: float | None = None) -> Resul
 class Beating:
     """Signs of life of a trial, from a thread of its own; a database that is away is tried again."""
 
-    def __init__(self, storage: Any, trial_id: int) -> None:
-        self.storage, self.trial_id, self.over = storage, trial_id, threading.Event()
-        self.thread = threading.Thread(target=self._beat, daemon=True) if has_heartbeat(storage) else None
+    def __init__(self, storage: BaseStorage, trial_id: int) -> None:
+        self.over, self.thread = threading.Event(), None
+        if has_heartbeat(storage):
+            self.thread = threading.Thread(target=self._beat, args=(storage, trial_id), daemon=True)
 
     def __enter__(self) -> None:
         if self.thread is not None:
@@ -122,13 +143,13 @@ class Beating:
         if self.thread is not None:
             self.thread.join()
 
-    def _beat(self) -> None:
-        interval, known = self.storage.get_heartbeat_interval() or HEARTBEAT, False
+    def _beat(self, storage: RDBStorage, trial_id: int) -> None:
+        interval, known = storage.get_heartbeat_interval() or HEARTBEAT, False
         while True:
             try:
-                self.storage.record_heartbeat(self.trial_id)
+                storage.record_heartbeat(trial_id)
                 if not known:
-                    self.storage.set_trial_user_attr(self.trial_id, BEATS, True)
+                    storage.set_trial_user_attr(trial_id, BEATS, True)
                     known = True
             except Exception as error:
                 if not _is_away(error):
@@ -163,10 +184,13 @@ def _broken(error: BaseException) -> str | None:
     """A sentence, where the file of a study is full or damaged."""
     if (file := _of_file(error)) is None:
         return None
-    return f"the file of the study cannot be used: {file}; trained runs are in their folders: make room, or give another --storage or --out"
+    return (
+        f"the file of the study cannot be used: {file}; trained runs are in their folders: make room, or give another"
+        " --storage or --out"
+    )
 
 
-def _optuna() -> Any:
+def _optuna() -> ModuleType:
     try:
         import optuna
     except ImportError:

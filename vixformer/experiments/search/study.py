@@ -12,12 +12,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from vixformer.config import Recipe
 from vixformer.experiments.search.plan import METRICS, Plan, fingerprint
 from vixformer.experiments.search.space import Choice, Range
-from vixformer.experiments.search.storage import BEATS, Beating, close_storage, has_heartbeat, open_storage, patiently, undamaged
+from vixformer.experiments.search.storage import (
+    BEATS,
+    Beating,
+    close_storage,
+    has_heartbeat,
+    open_storage,
+    patiently,
+    undamaged,
+)
 from vixformer.jsonfile import Values
 from vixformer.notes import want_of_memory
 from vixformer.results.runs import SUMMARY, folder_of, read_run
@@ -76,7 +84,8 @@ class Spectator:
 def search(
     plan: Plan, out: Path, storage: str | None = None, heartbeat: int | None = None, spectator: Spectator | None = None
 ) -> list[Found]:
-    """Join the study, or begin it, and work until all its trials are done. Returns the best, or the Pareto front of two objectives."""
+    """Join the study, or begin it, and work until all its trials are done. Returns the best, or the Pareto front of two
+    objectives."""
     store = open_storage(storage, out, **({} if heartbeat is None else {"heartbeat": heartbeat}))
     try:
         study = opened(plan, store)
@@ -101,7 +110,8 @@ def _work(plan: Plan, study: Study, store: BaseStorage, out: Path, watch: Specta
         standing = patiently(lambda: _tidied(study, plan))
         if standing.done + standing.pruned >= plan.wanted:
             return
-        full = plan.sampler == "grid" or standing.done + standing.pruned + standing.running >= plan.wanted  # a grid has none but its own
+        # a grid has none but its own
+        full = plan.sampler == "grid" or standing.done + standing.pruned + standing.running >= plan.wanted
         if full and not patiently(lambda: _waiting(study)):
             if not has_heartbeat(store) or not standing.running:
                 return  # nobody would know if the other workers died, or there are none
@@ -119,9 +129,14 @@ def _work(plan: Plan, study: Study, store: BaseStorage, out: Path, watch: Specta
         except KeyboardInterrupt:
             patiently(lambda trial=trial: _given_back(study, trial), seconds=10.0)
             raise
-        except _taken_over():  # this worker was taken for dead, and another one resumes the trial from the last checkpoint
+        # this worker was taken for dead, and another one resumes the trial from the last checkpoint
+        except _taken_over():
             continue
-        patiently(lambda trial=trial, values=values, state=state: study.tell(trial, values, state=state, skip_if_finished=True))
+        patiently(
+            lambda trial=trial, values=values, state=state: study.tell(
+                trial, values, state=state, skip_if_finished=True
+            )
+        )
         watch.trial_done(trial.number, state.name.lower(), reason, patiently(lambda: _standing(study, plan)))
 
 
@@ -132,7 +147,13 @@ def found(study: Study, plan: Plan) -> list[Found]:
         return []
     best = study.best_trials if plan.minimize else [study.best_trial]
     return [
-        Found(t.number, tuple(t.values), dict(t.params), t.user_attrs.get("attention", ""), tuple(t.user_attrs.get("folders", ())))
+        Found(
+            t.number,
+            tuple(t.values),
+            dict(t.params),
+            t.user_attrs.get("attention", ""),
+            tuple(t.user_attrs.get("folders", ())),
+        )
         for t in sorted(best, key=lambda t: t.values, reverse=METRICS[plan.metric][1] == "maximize")
     ]
 
@@ -175,12 +196,21 @@ def _tried(
             try:
                 data = read(run.data)
                 run = with_parent(run, data, out, lambda *_: Observer())
-                train(run, folder, resume=True, observer=_Reporting(plan, trial, watch, first=i == 0), name=plan.name, data=data)
-            except InUseError:  # a worker that was taken for dead and is only slow: it stops at its next epoch, or ends the run
+                train(
+                    run,
+                    folder,
+                    resume=True,
+                    observer=_Reporting(plan, trial, watch, first=i == 0),
+                    name=plan.name,
+                    data=data,
+                )
+            # a worker that was taken for dead and is only slow: it stops at its next epoch, or ends the run
+            except InUseError:
                 time.sleep(WAIT)
             except Stopped:
                 return pruned(f"behind the others after epoch {len(read_run(folder).history())}")
-            except CannotWriteError:  # a full disk says nothing about a trial: without this, it would end all that are left
+            # a full disk says nothing about a trial: without this, it would end all that are left
+            except CannotWriteError:
                 raise
             except ValueError as error:
                 return pruned(str(error))
@@ -246,19 +276,23 @@ def _joined(plan: Plan, store: BaseStorage) -> Study:
         for name, value in facts.items():
             study.set_user_attr(name, value)
         return study
-    if plan.sampler == "grid" and all(known.get(name) == facts[name] for name in facts):  # more of it may be wanted than before
+    # more of it may be wanted than before
+    if plan.sampler == "grid" and all(known.get(name) == facts[name] for name in facts):
         there = [t.system_attrs.get("fixed_params", t.params) for t in study.get_trials(deepcopy=False)]
         for params in first:
             if params not in there:
                 study.enqueue_trial(params)
     for name, what in (("recipe", "another recipe"), ("plan", "another space, sampler, metric or number of folds")):
         if known.get(name) not in (None, facts[name]):
-            raise ValueError(f'there is a study called "{plan.name}" with {what}: give this one another name with --study')
+            raise ValueError(
+                f'there is a study called "{plan.name}" with {what}: give this one another name with --study'
+            )
     return study
 
 
 def _first_ones(plan: Plan) -> Iterator[Values]:
-    """A grid whole; for a mechanism a layer, where the documents say to look: efficient layers first, exact ones last."""
+    """A grid whole; for a mechanism a layer, where the documents say to look: efficient layers first, exact ones
+    last."""
     if plan.sampler == "grid":
         for number, params in enumerate(plan.space.grid(plan.depth)):
             if number == plan.wanted:
@@ -275,11 +309,15 @@ def _tidied(study: Study, plan: Plan) -> Standing:
 
     with _quietly():
         optuna.storages.fail_stale_trials(study)
-    store: Any = study._storage
+    store = study._storage
     if has_heartbeat(store):  # and those whose worker died before its first sign of life
         now, grace = datetime.now(), max(60, 4 * (store.get_heartbeat_interval() or 0))
         for t in study.get_trials(deepcopy=False, states=(_states().RUNNING,)):
-            if BEATS not in t.user_attrs and t.datetime_start is not None and (now - t.datetime_start).total_seconds() > grace:
+            if (
+                BEATS not in t.user_attrs
+                and t.datetime_start is not None
+                and (now - t.datetime_start).total_seconds() > grace
+            ):
                 with contextlib.suppress(ValueError, RuntimeError):  # another worker was quicker
                     _given_back(study, t)
     return _standing(study, plan)
@@ -297,7 +335,9 @@ def _given_back(study: Study, trial: Trial | FrozenTrial) -> None:
 def _standing(study: Study, plan: Plan) -> Standing:
     states = _states()
     trials = study.get_trials(deepcopy=False)
-    counts = {state: sum(t.state == state for t in trials) for state in (states.COMPLETE, states.PRUNED, states.RUNNING)}
+    counts = {
+        state: sum(t.state == state for t in trials) for state in (states.COMPLETE, states.PRUNED, states.RUNNING)
+    }
     best = found(study, plan)
     return Standing(
         counts[states.COMPLETE], counts[states.PRUNED], counts[states.RUNNING], plan.wanted,
@@ -342,7 +382,8 @@ def _distributions(plan: Plan) -> Values:
 
 
 def _sampler(plan: Plan, alone: bool) -> BaseSampler:
-    """Who begins a study draws from its seed. Who joins it draws from another: the same one would have them all try the same."""
+    """Who begins a study draws from its seed. Who joins it draws from another: the same one would have them all try the
+    same."""
     import optuna
 
     seed = plan.seed if alone else int(fingerprint(f"{plan.seed} {socket.gethostname()} {os.getpid()}")[:8], 16)
@@ -358,7 +399,11 @@ def _pruner(plan: Plan) -> BasePruner:
     epochs = plan.recipe.train.epochs
     if plan.pruner == "median":
         return optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=max(1, epochs // 5))
-    return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=epochs) if plan.pruner == "hyperband" else optuna.pruners.NopPruner()
+    return (
+        optuna.pruners.HyperbandPruner(min_resource=1, max_resource=epochs)
+        if plan.pruner == "hyperband"
+        else optuna.pruners.NopPruner()
+    )
 
 
 def _states() -> type[TrialState]:
@@ -378,4 +423,6 @@ def _quietly() -> Iterator[None]:
 
 
 def described(params: Values) -> str:
-    return ", ".join(f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in params.items())
+    return ", ".join(
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in params.items()
+    )

@@ -5,24 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from typing import Any
+from itertools import pairwise, product
 
 import altair as alt
 from PIL import ImageFont
 
+from vixformer.jsonfile import Values
 from vixformer.report.figures.figure import HEIGHT, WIDTH, Figure, brief, figure, inline, sized
 from vixformer.results.groups import Group
 from vixformer.results.timings import timed_together
 
-KINDS = {"exact": "exact attention in every layer", "front": "on the Pareto front", "other": "not on the front"}
+KINDS = {"exact": "exact attention", "front": "Pareto front", "other": "others"}
 COLORS = dict(zip(KINDS.values(), ("var(--ink)", "var(--c1)", "var(--faint)"), strict=True))
 LEAST_POINTS = 5.0
 """The least part of the accuracy axis that is shown: noise would fill a shorter one."""
 LEAST_RATIO = 1.6
 """And of the axis of costs."""
-MANY = (10, 12, 14, 16, 18, 20, 25, 30, 35, 40, 45, 50, 60, 70, 80, 90)
-STEPS = (range(10, 100), MANY, range(10, 100, 10), (10, 20, 30, 50, 70), (10, 20, 50), (10,))
-"""Of an axis of costs, from fine to coarse."""
+STEPS = (
+    *(10, 20, 50, 30, 70, 40, 60, 80, 90),
+    *(15, 12, 14, 25, 16, 18, 35, 45),
+    *(n for n in range(10, 100) if n % 5 == 0),
+    *range(10, 100),
+)
+"""Of an axis of costs, the easiest to read first."""
+MOST_TICKS = 7
 FEW = 12
 """Of more models, only exact attention and the front have lines to their names."""
 WIDEST = 1.2
@@ -41,8 +47,10 @@ def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure 
             continue
         half = top1.sd or 0.0
         rows.append(
-            {"model": group.name, "name": names[group.name], "attention": group.attention, "top1": top1.mean, "cost": cost,
-             "low": top1.mean - half, "high": top1.mean + half, "seeds": top1.count, "kind": KINDS["exact" if group.exact else "other"]}
+            {"model": group.name, "name": names[group.name], "attention": group.attention, "top1": top1.mean,
+             "cost": cost,
+             "low": top1.mean - half, "high": top1.mean + half, "seeds": top1.count,
+             "kind": KINDS["exact" if group.exact else "other"]}
         )  # fmt: skip
     if len({row["cost"] for row in rows}) < 2:
         return None
@@ -68,10 +76,15 @@ def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure 
     points = base.mark_point(filled=True, opacity=1).encode(
         shape=alt.Shape("kind:N", title=None, scale=alt.Scale(domain=kinds, range=[shapes[kind] for kind in kinds])),
         color=alt.Color("kind:N", title=None, scale=alt.Scale(domain=kinds, range=[COLORS[kind] for kind in kinds])),
-        tooltip=["model:N", "attention:N", alt.Tooltip("top1:Q", format=".2f"), alt.Tooltip("cost:Q", format=",.2f"), "seeds:Q"],
+        tooltip=["model:N", "attention:N", alt.Tooltip("top1:Q", format=".2f"), alt.Tooltip("cost:Q", format=",.2f"),
+        "seeds:Q"],
     )  # fmt: skip
     bars = base.mark_rule(opacity=0.35, clip=True).encode(y=y("low"), y2="high:Q")
-    line = base.transform_filter("datum.front").mark_line(strokeDash=[4, 3], color="var(--quiet)", strokeWidth=1).encode(order="cost:Q")
+    line = (
+        base.transform_filter("datum.front")
+        .mark_line(strokeDash=[4, 3], color="var(--quiet)", strokeWidth=1)
+        .encode(order="cost:Q")
+    )
     led = base.transform_filter("datum.led").mark_rule(strokeWidth=0.6).encode(x2="lx:Q", y2="ly:Q")
     told = base.transform_filter("isValid(datum.lx)").mark_text(baseline="middle", align={"expr": "datum.align"})  # pyright: ignore
     chart = sized(alt.layer(bars, line, led, points, told.encode(x=x("lx"), y=y("ly"), text="name:N")))
@@ -79,7 +92,8 @@ def _against(groups: Sequence[Group], key: str, name: str, axis: str) -> Figure 
         "Means over seeds; vertical lines are one standard deviation either way. "
         "The dashed line is the Pareto front: no other model is both cheaper and more accurate."
     )
-    return Figure(f"pareto-{name}", f"Accuracy against {axis}", chart, says, max(map(len, kinds)), place=places)
+    letters = math.ceil(sum(map(len, kinds)) / len(kinds))  # each column is as wide as its own words
+    return Figure(f"pareto-{name}", f"Accuracy against {axis}", chart, says, letters, place=places)
 
 
 def _stretched(values: Sequence[float], least: float) -> tuple[float, float]:
@@ -90,18 +104,19 @@ def _stretched(values: Sequence[float], least: float) -> tuple[float, float]:
 
 
 def _round(low: float, high: float) -> list[float]:
-    """Costs between these logarithms that are easy to read."""
+    """Costs between these logarithms that are easy to read, and far enough from each other."""
     powers = range(math.floor(low / math.log(10)), math.ceil(high / math.log(10)))
     some: list[float] = []
-    for steps in STEPS:
-        some = [tick for power in powers for step in steps if low <= math.log(tick := float(f"{step}e{power - 1}")) <= high]
-        if len(some) <= 7:
-            break
-    return some
+    for step in STEPS:
+        for tick in (float(f"{step}e{power - 1}") for power in powers):
+            apart = min((abs(math.log(tick / other)) for other in some), default=math.inf)
+            if low <= math.log(tick) <= high and apart >= (high - low) / MOST_TICKS:
+                some.append(tick)
+    return sorted(some)
 
 
 @cache
-def _font(size: float) -> Any:
+def _font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(size=size)
 
 
@@ -115,24 +130,33 @@ Box = tuple[float, float, float, float]
 
 
 def _placed(
-    rows: Sequence[dict[str, Any]], wide: tuple[float, float], high: tuple[float, float], width: float, height: float, size: float
-) -> list[dict[str, Any]]:
-    """The rows with a place for each name (lx, ly in units of the axes) that no point and no other name takes, and a line to it where it is
-    not beside its point. Exact attention and the front come first; a name without room is left to the table."""
+    rows: Sequence[Values],
+    wide: tuple[float, float],
+    high: tuple[float, float],
+    width: float,
+    height: float,
+    size: float,
+) -> list[Values]:
+    """The rows with a place for each name (lx, ly in units of the axes) that no point and no other name takes, and a
+    line to it where it is not beside its point. Names lie on the front only where there is no other room. Exact
+    attention and the front come first; a name without room is left to the table."""
     across, up = width / (wide[1] - wide[0]), height / (high[1] - high[0])
     spots = [((math.log(row["cost"]) - wide[0]) * across, (high[1] - row["top1"]) * up) for row in rows]
     spot = SPOT * size
     taken: list[Box] = [(x - spot, y - spot, x + spot, y + spot) for x, y in spots]
     found = [{**row, "lx": None, "ly": None, "led": False, "align": "left"} for row in rows]
+    front = sorted(spot for spot, row in zip(spots, rows, strict=True) if row["front"])
     order = sorted(range(len(rows)), key=lambda i: (rows[i]["kind"] == KINDS["other"], -rows[i]["top1"]))
     for i in order:
         long = _width(rows[i]["name"], size)
         lines = rows[i]["kind"] != KINDS["other"] or len(rows) <= FEW
-        for x, y, align, led in _candidates(*spots[i], size, lines):
+        places = product((False, True)[: 1 + lines], _candidates(*spots[i], size, lines))
+        for crossing, (x, y, align, led) in places:
             left = x - {"left": 0, "center": long / 2, "right": long}[align]
             box = (left - 1, y - 0.6 * size, left + long + 1, y + 0.6 * size)
             inside = box[0] >= 0 and box[2] <= width and box[1] >= 0 and box[3] <= height
-            if inside and not any(_over(box, other) for other in taken):
+            crossed = not crossing and any(_crosses(box, *ends) for ends in pairwise(front))
+            if inside and not crossed and not any(_over(box, other) for other in taken):
                 found[i] |= {"lx": math.exp(wide[0] + x / across), "ly": high[1] - y / up, "led": led, "align": align}
                 taken.append(box)
                 break
@@ -147,6 +171,19 @@ def _candidates(x: float, y: float, size: float, lines: bool) -> Iterator[tuple[
         for turn in (-45, 45, -135, 135, -20, 20, -160, 160):
             dx, dy = reach * math.cos(math.radians(turn)), reach * math.sin(math.radians(turn))
             yield x + dx, y + dy, "left" if dx > 0 else "right", True
+
+
+def _crosses(box: Box, a: tuple[float, float], b: tuple[float, float]) -> bool:
+    """Whether the line from a to b has a part in the box."""
+    enters, leaves = 0.0, 1.0
+    for start, end, low, high in ((a[0], b[0], box[0], box[2]), (a[1], b[1], box[1], box[3])):
+        if start == end:
+            if not low < start < high:
+                return False
+            continue
+        first, last = sorted(((low - start) / (end - start), (high - start) / (end - start)))
+        enters, leaves = max(enters, first), min(leaves, last)
+    return enters < leaves
 
 
 def _over(a: Box, b: Box) -> bool:

@@ -7,14 +7,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import altair as alt
 from altair.utils.schemapi import debug_mode
 
+from vixformer.jsonfile import Values
 from vixformer.results.groups import Group, comparable
 
 WIDTH, HEIGHT = 460, 260
+Drawn = TypeVar("Drawn", bound=alt.TopLevelMixin)
 MOST_COLORS = 8
 OTHERS = "others"
 
@@ -24,14 +26,14 @@ class Figure:
     name: str
     """Of its file."""
     title: str
-    chart: Any
+    chart: alt.TopLevelMixin
     says: str
     """What it shows, and how."""
     letters: int = 16
     """Of the longest name in its legend."""
     by_rows: bool = False
     """Its height is that of its rows, whatever its width."""
-    place: Callable[[float, float, float], list[dict[str, Any]]] | None = None
+    place: Callable[[float, float, float], list[Values]] | None = None
     """The rows of its data with their labels placed, for an inner width, height and size of letters."""
     protocol: str = ""
     """Whose models it shows."""
@@ -39,7 +41,7 @@ class Figure:
     """The data set that it shows."""
 
     @cached_property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> Values:
         with debug_mode(False):  # which checks every part against the schema once more: tests do, and it takes seconds
             made = self.chart.to_dict(validate=False)
         return {key: value for key, value in made.items() if key not in ("config", "$schema")}
@@ -52,7 +54,10 @@ FIGURES: list[tuple[Maker, Split]] = []
 
 def a_protocol(groups: Sequence[Group]) -> dict[str, list[Group]]:
     """Accuracies on different images, or after longer training, have nothing to do on one axis."""
-    return {one: [group for group in groups if group.protocol == one] for one in dict.fromkeys(group.protocol for group in groups)}
+    return {
+        one: [group for group in groups if group.protocol == one]
+        for one in dict.fromkeys(group.protocol for group in groups)
+    }
 
 
 def figure(make: Maker, split: Split = a_protocol) -> Maker:
@@ -73,7 +78,7 @@ def all_figures(groups: Sequence[Group]) -> list[Figure]:
         for label, one in made.items():
             first = sets[label][0]
             if len(made) > 1:
-                name = first.short if label == first.protocol else file_name(label)
+                name = file_name(first.short if label == first.protocol else label)
                 one = replace(one, name=f"{one.name}-{name}", title=f"{one.title}, {label}")
             found.append(replace(one, protocol=first.protocol))
     return found
@@ -85,7 +90,8 @@ def file_name(label: str) -> str:
 
 
 def brief(groups: Sequence[Group]) -> dict[str, str]:
-    """The names of models without the folders that all of them have in common, and without what tells them from models of other sets."""
+    """The names of models without the folders that all of them have in common, and without what tells them from models
+    of other sets."""
     names = [group.name for group in groups]
     plain = [name.partition(" (")[0] for name in names]
     told = plain if len(set(plain)) == len(plain) else names
@@ -96,7 +102,8 @@ def brief(groups: Sequence[Group]) -> dict[str, str]:
 
 
 def colored(groups: Sequence[Group]) -> dict[str, str]:
-    """The name by which a chart colors each model: its own for the best and the best exact one, and one for all others."""
+    """The name by which a chart colors each model: its own for the best and the best exact one, and one for all
+    others."""
     names = brief(groups)
     if len(groups) <= MOST_COLORS:
         return names
@@ -106,20 +113,22 @@ def colored(groups: Sequence[Group]) -> dict[str, str]:
     return {name: short if name in own else OTHERS for name, short in names.items()}
 
 
-def colors(names: Mapping[str, str], **options: Any) -> Any:
+def colors(names: Mapping[str, str], **options: Any) -> alt.Color | dict[str, object]:
     """A color of the style for each name that has its own."""
     shown = [name for name in dict.fromkeys(names.values()) if name != OTHERS]
     own = alt.Color("shown:N", title=None, scale=alt.Scale(domain=shown), **options)
-    return alt.condition(f"datum.shown == '{OTHERS}'", alt.value("var(--faint)"), own) if OTHERS in names.values() else own
+    return (
+        alt.condition(f"datum.shown == '{OTHERS}'", alt.value("var(--faint)"), own) if OTHERS in names.values() else own
+    )
 
 
 def longest(names: Iterable[str]) -> int:
     return max(map(len, names), default=0)
 
 
-def inline(rows: Iterable[dict[str, Any]]) -> Any:
+def inline(rows: Iterable[Values]) -> alt.Data:
     return alt.Data(values=list(rows))
 
 
-def sized(chart: Any, height: int = HEIGHT) -> Any:
+def sized(chart: Drawn, height: int = HEIGHT) -> Drawn:
     return chart.properties(width=WIDTH, height=height)

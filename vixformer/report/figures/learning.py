@@ -19,7 +19,11 @@ MOST_CLASSES, MOST_MATRICES = 20, 4
 def running(runs: Sequence[Run]) -> Figure | None:
     """The curves of runs that are not finished, each by itself."""
     found = curves([Group(run.folder.name, (run,)) for run in runs])
-    return None if found is None else replace(found, name="running", title="Runs that are still training", says="One seed each.")
+    return (
+        None
+        if found is None
+        else replace(found, name="running", title="Runs that are still training", says="One seed each.")
+    )
 
 
 @figure
@@ -67,20 +71,29 @@ def _by_epoch(groups: Sequence[Group], keys: dict[str, str], name: str, title: s
     panels = [what for what in dict.fromkeys(keys.values()) if any(row["of"] == what for row in rows)]
     base = alt.Chart(inline(rows)).encode(
         x=alt.X("epoch:Q", axis=alt.Axis(format="d", values=_ticks(last), grid=False)),
-        color=colors(names, legend=alt.Legend(symbolType="stroke", symbolSize=300, symbolOpacity=1, symbolStrokeWidth=2)),
+        color=colors(names, legend=alt.Legend(symbolType="stroke", symbolSize=300, symbolOpacity=1,
+        symbolStrokeWidth=2)),
         detail="number:N",
     )  # fmt: skip
     line = base.mark_line(point={"size": 12} if last < 30 else False).encode(
-        y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False)), tooltip=["model:N", "epoch:Q", alt.Tooltip("value:Q", format=".3f")]
+        y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False)),
+        tooltip=["model:N", "epoch:Q", alt.Tooltip("value:Q", format=".3f")],
     )
     layers = [line]
     if any(row["low"] < row["high"] for row in rows):
         layers.insert(0, base.mark_area(opacity=0.12).encode(y="low:Q", y2="high:Q"))
     facet = alt.Facet("of:N", title=None, sort=panels)
-    chart = sized(alt.layer(*layers), 200).facet(facet=facet, columns=3 if len(panels) > 4 else 2).resolve_scale(y="independent")
+    chart = (
+        sized(alt.layer(*layers), 200)
+        .facet(facet=facet, columns=3 if len(panels) > 4 else 2)
+        .resolve_scale(y="independent")
+    )
     says = "Means over seeds; bands are from the lowest to the highest seed." if len(layers) > 1 else "One seed."
     if OTHERS in names.values():
-        says += f" In color: the best models and exact attention; in gray: the other {sum(name == OTHERS for name in names.values())}."
+        says += (
+            " In color: the best models and exact attention; in gray: the other"
+            f" {sum(name == OTHERS for name in names.values())}."
+        )
     return Figure(name, title, chart, says, longest(names.values()))
 
 
@@ -119,7 +132,15 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
         names = [name for name in group.first["per_class"] if name not in AVERAGES]
         for true, counts in zip(names, group.first["confusion"], strict=True):
             for taken, count in zip(names, counts, strict=True):
-                rows.append({"model": group.name, "true": true, "predicted": taken, "count": count, "share": count / max(sum(counts), 1)})
+                rows.append(
+                    {
+                        "model": group.name,
+                        "true": true,
+                        "predicted": taken,
+                        "count": count,
+                        "share": count / max(sum(counts), 1),
+                    }
+                )
     which = alt.param(
         name="model",
         value=best[0].name,
@@ -129,11 +150,18 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
         x=alt.X("predicted:N", sort=None, axis=alt.Axis(labelAngle=-40)), y=alt.Y("true:N", sort=None),
         tooltip=["true:N", "predicted:N", "count:Q", alt.Tooltip("share:Q", format=".1%")],
     )  # fmt: skip
-    cells = base.mark_rect().encode(color=alt.Color("share:Q", title="share of the class", scale=alt.Scale(scheme="blues", domain=[0, 1])))
-    text = base.mark_text().encode(text="count:Q", color=alt.condition("datum.share > 0.5", alt.value("white"), alt.value("black")))
+    cells = base.mark_rect().encode(
+        color=alt.Color("share:Q", title="share of the class", scale=alt.Scale(scheme="blues", domain=[0, 1]))
+    )
+    text = base.mark_text().encode(
+        text="count:Q", color=alt.condition("datum.share > 0.5", alt.value("white"), alt.value("black"))
+    )
     side = max(260, 30 * len({row["true"] for row in rows}))
     chart = (cells + text).add_params(which).properties(width=side, height=side)
-    says = f"Test images of each class (row) by the class that {'the model' if best[1:] else best[0].name} predicted; its first seed."
+    says = (
+        f"Test images of each class (row) by the class that {'the model' if best[1:] else best[0].name} predicted; its"
+        " first seed."
+    )
     return Figure("confusion", "Confusion matrix", chart, says, by_rows=True)
 
 
@@ -143,13 +171,17 @@ def conversion(groups: Sequence[Group]) -> Figure | None:
     names = colored(able)
     rows = [
         {"model": g.name, "shown": names[g.name], "layer": layer["layer"], "error": 100 * error}
-        for g in able for layer in g.first["conversion"]["layers"] if (error := layer["error"]) is not None and abs(error) <= MOST
-    ]  # fmt: skip
+        for g in able
+        for layer in g.first["conversion"]["layers"]
+        if (error := layer["error"]) is not None and abs(error) <= MOST
+    ]
     if len({row["layer"] for row in rows}) < 2:
         return None
     chart = alt.Chart(inline(rows)).mark_line(point=True).encode(
         x=alt.X("layer:O"), y=alt.Y("error:Q", title="error of the output, %"), color=colors(names), detail="model:N",
         tooltip=["model:N", "layer:O", alt.Tooltip("error:Q", format=".1f")],
     )  # fmt: skip
-    says = "Output of each converted layer against that of the layer it replaces, for the same input, before any training."
+    says = (
+        "Output of each converted layer against that of the layer it replaces, for the same input, before any training."
+    )
     return Figure("conversion", "Error of converted layers", sized(chart), says, longest(names.values()))

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import altair as alt
+from torch import Tensor
 
+from vixformer.jsonfile import Values
 from vixformer.measure.machine import in_words
 from vixformer.report.figures.figure import Figure, inline, longest, sized
 from vixformer.results.charts import time_against_tokens
 
 
-def histogram(data: str, pixels: Any) -> Figure:
+def histogram(data: str, pixels: Tensor) -> Figure:
     """Of uint8 images (images, channels, height, width)."""
-    channels = {"gray": "#888888"} if pixels.shape[1] == 1 else {"red": "#d62728", "green": "#2ca02c", "blue": "#1f77b4"}
+    channels = (
+        {"gray": "#888888"} if pixels.shape[1] == 1 else {"red": "#d62728", "green": "#2ca02c", "blue": "#1f77b4"}
+    )
     rows = []
     for channel, name in enumerate(channels):
         counts = pixels[:, channel].flatten().bincount(minlength=256).view(32, 8).sum(1)
@@ -36,40 +39,60 @@ def histogram(data: str, pixels: Any) -> Figure:
     )
 
 
-def memory_bars(rows: Sequence[dict[str, Any]]) -> Figure | None:
+def memory_bars(rows: Sequence[Values]) -> Figure | None:
     """Rows of `model`, `kind` and `memory` in MiB, in their order."""
     if not rows:
         return None
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     chart = alt.Chart(inline(rows)).mark_bar().encode(
         x=alt.X("memory:Q", title="peak memory of a training step, MiB"),
-        y=alt.Y("model:N", sort=None, title=None, axis=alt.Axis(labelLimit=320)), yOffset=alt.YOffset("kind:N", sort=kinds),
-        color=alt.Color("kind:N", title=None, sort=kinds), tooltip=["model:N", "kind:N", alt.Tooltip("memory:Q", format=".0f")],
+        y=alt.Y("model:N", sort=None, title=None, axis=alt.Axis(labelLimit=320)),
+        yOffset=alt.YOffset("kind:N", sort=kinds),
+        color=alt.Color("kind:N", title=None, sort=kinds),
+        tooltip=["model:N", "kind:N", alt.Tooltip("memory:Q", format=".0f")],
     )  # fmt: skip
     says = "Exact attention with all its weights in memory, exact attention as it runs here, and the others."
-    return Figure("memory", "Memory of exact attention and others", sized(chart, 22 * len(rows)), says, longest(kinds), by_rows=True)
+    return Figure(
+        "memory",
+        "Memory of exact attention and others",
+        sized(chart, 22 * len(rows)),
+        says,
+        longest(kinds),
+        by_rows=True,
+    )
 
 
-def benched(bench: dict[str, Any], name: str) -> Figure | None:
-    """What `vix bench ... --json` wrote: times over tokens, or how a mechanism compares with exact attention on the way to the crossing."""
+def benched(bench: Values, name: str) -> Figure | None:
+    """What `vix bench ... --json` wrote: times over tokens, or how a mechanism compares with exact attention on the way
+    to the crossing."""
     where = in_words(bench["machine"])
     if "crossings" in bench:
         rows = [
-            {"attention": c["attention"], "tokens": p["tokens"], "ratio": p["ratio"]} for c in bench["crossings"] for p in c["probes"]
+            {"attention": c["attention"], "tokens": p["tokens"],
+             "ratio": p["ratio"]} for c in bench["crossings"] for p in c["probes"]
         ]  # fmt: skip
         base = alt.Chart(inline(rows)).encode(
             x=alt.X("tokens:Q", scale=alt.Scale(type="log", base=2)),
             y=alt.Y("ratio:Q", scale=alt.Scale(type="log"), title="time, to exact attention"),
-            color=alt.Color("attention:N", title=None, legend=alt.Legend()), tooltip=["attention:N", "tokens:Q", "ratio:Q"],
+            color=alt.Color("attention:N", title=None, legend=alt.Legend()),
+            tooltip=["attention:N", "tokens:Q", "ratio:Q"],
         )  # fmt: skip
         one = alt.Chart(inline([{"ratio": 1}])).mark_rule(strokeDash=[5, 3], color="gray").encode(y="ratio:Q")
-        title, says = "Where linear attention pays", f"Below the dashed line it is faster than {bench['against']}. {where}."
-        return Figure(name, title, sized(one + base.mark_line(point=True)), says, longest(row["attention"] for row in rows))
+        title, says = (
+            "Where linear attention pays",
+            f"Below the dashed line it is faster than {bench['against']}. {where}.",
+        )
+        return Figure(
+            name, title, sized(one + base.mark_line(point=True)), says, longest(row["attention"] for row in rows)
+        )
     rows = [
-        {"attention": r["attention"], "tokens": r["tokens"], "microseconds a token": 1e3 * r["time"]["min"] / r["batch"] / r["tokens"]}
+        {"attention": r["attention"], "tokens": r["tokens"],
+         "microseconds a token": 1e3 * r["time"]["min"] / r["batch"] / r["tokens"]}
         for r in bench["rows"]
     ]  # fmt: skip
     if len({row["tokens"] for row in rows}) < 2:
         return None
     says = f"A level line is a constant time per token. {where}."
-    return Figure(name, "Time against tokens", time_against_tokens(rows, ""), says, longest(row["attention"] for row in rows))
+    return Figure(
+        name, "Time against tokens", time_against_tokens(rows, ""), says, longest(row["attention"] for row in rows)
+    )

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from PIL import ImageFont
 
+from vixformer.jsonfile import Values
 from vixformer.report.figures.figure import MOST_COLORS, Figure
 from vixformer.writing import write_bytes
 
@@ -40,7 +41,9 @@ def size_of(text: str) -> tuple[float, float | None] | None:
         return {"": None, "column": (COLUMN, None), "page": (PAGE, None)}[text]
     found = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", text)
     if found is None or not all(1.5 <= float(side) <= 30 for side in found.groups()):
-        raise ValueError(f"--size takes column, page, or width x height in inches from 1.5 to 30, such as 3.35x2.2, not {text}")
+        raise ValueError(
+            f"--size takes column, page, or width x height in inches from 1.5 to 30, such as 3.35x2.2, not {text}"
+        )
     return float(found[1]), float(found[2])
 
 
@@ -53,10 +56,17 @@ def font_of(text: str) -> str:
         engine().register_font_directory(str(Path(text).resolve().parent))
         family = str(ImageFont.truetype(text).getname()[0])
     if family not in ("sans-serif", "serif", "monospace"):
-        word = {"mark": {"type": "text", "font": family}, "encoding": {"text": {"value": "a"}}, "data": {"values": [{}]}}
+        word = {
+            "mark": {"type": "text", "font": family},
+            "encoding": {"text": {"value": "a"}},
+            "data": {"values": [{}]},
+        }
         names = re.findall(rb"/BaseFont ?/(?:[A-Z]{6}\+)?([\w-]+)", engine().vegalite_to_pdf(word))
         if not any(_letters(name.decode()).startswith(_letters(family)) for name in names):
-            raise ValueError(f"--font {text} is not installed here: give serif, sans-serif, monospace, an installed font, or a .ttf file")
+            raise ValueError(
+                f"--font {text} is not installed here: give serif, sans-serif, monospace, an installed font, or a .ttf"
+                " file"
+            )
     return family
 
 
@@ -64,9 +74,14 @@ def _letters(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def config(font: str, letters: int = 11) -> dict[str, Any]:
+def config(font: str, letters: int = 11) -> Values:
     """Vega-Lite's. Colors are CSS variables: on the page, charts follow a dark scheme and printing."""
-    words = {"labelFontSize": letters - 1, "titleFontSize": letters, "labelColor": "var(--quiet)", "titleColor": "var(--ink)"}
+    words = {
+        "labelFontSize": letters - 1,
+        "titleFontSize": letters,
+        "labelColor": "var(--quiet)",
+        "titleColor": "var(--ink)",
+    }
     thin = {"titleFontWeight": "normal"}
     return {
         "background": None,
@@ -74,7 +89,8 @@ def config(font: str, letters: int = 11) -> dict[str, Any]:
         "view": {"stroke": None},
         "axis": {**words, **thin, "gridColor": "var(--line)", "domainColor": "var(--line)", "tickColor": "var(--line)"},
         "legend": {
-            **words, **thin, "labelColor": "var(--ink)", "labelLimit": 0, "orient": "bottom", "symbolBaseStrokeColor": "var(--quiet)",
+            **words, **thin, "labelColor": "var(--ink)", "labelLimit": 0, "orient": "bottom",
+            "symbolBaseStrokeColor": "var(--quiet)", "offset": 8,
             "layout": {"bottom": {"anchor": "start", "direction": "vertical", "margin": 6}},
         },
         "header": {**words, "labelColor": "var(--ink)"},
@@ -95,12 +111,14 @@ def colors() -> dict[str, str]:
     return dict(re.findall(r"--(\w+): (#\w+)", sheet.partition("}")[0]))
 
 
-def resolved(spec: dict[str, Any]) -> dict[str, Any]:
+def resolved(spec: Values) -> Values:
     """With the colors that the variables stand for."""
     return json.loads(re.sub(r"var\(--(\w+)\)", lambda found: colors()[found[1]], json.dumps(spec)))
 
 
-def complete(figure: Figure, look: Look | None = None, width: float | None = None, height: float | None = None) -> dict[str, Any]:
+def complete(
+    figure: Figure, look: Look | None = None, width: float | None = None, height: float | None = None
+) -> Values:
     """A figure as it stands in a file of its own, with an inner width and height where they are given."""
     look = look or Look()
     spec = deepcopy(figure.spec)
@@ -109,8 +127,9 @@ def complete(figure: Figure, look: Look | None = None, width: float | None = Non
     room = look.size[0] * POINTS if look.size else inner["width"] * spec.get("columns", 1)
     settings = spec["config"] = config(look.font, letters)
     settings["background"] = "white"
-    settings["legend"]["columns"] = max(1, int(room / (LETTER * letters * figure.letters + 26)))
-    settings["legend"]["columnPadding"] = 10 + 0.1 * letters * figure.letters  # sans-serif may be wider where the file is read
+    settings["legend"]["columns"] = max(1, int(room / (LETTER * (letters - 1) * figure.letters + 26)))
+    # sans-serif may be wider where the file is read
+    settings["legend"]["columnPadding"] = 4 + 0.1 * letters * figure.letters
     if figure.by_rows and look.size is None:
         spec["padding"] = {"left": 30, "top": 5, "right": 15, "bottom": 5}
     if look.title:
@@ -126,7 +145,7 @@ def complete(figure: Figure, look: Look | None = None, width: float | None = Non
     return resolved(spec)
 
 
-def fitted(figure: Figure, look: Look) -> dict[str, Any]:
+def fitted(figure: Figure, look: Look) -> Values:
     """Of the size that is asked for, with all that stands around the axes: drawn, measured and drawn again."""
     if look.size is None:
         return complete(figure, look)
@@ -135,7 +154,11 @@ def fitted(figure: Figure, look: Look) -> dict[str, Any]:
     inner = spec.get("spec", spec)
     columns, rows = _panels(spec)
     width = goal / columns - 50
-    height = inner["height"] if figure.by_rows else width * max(inner["height"] / inner["width"], 0.62 if columns == 1 else 0.75)
+    height = (
+        inner["height"]
+        if figure.by_rows
+        else width * max(inner["height"] / inner["width"], 0.62 if columns == 1 else 0.75)
+    )
     for _ in range(4):
         spec = complete(figure, look, max(20.0, width), max(20.0, height))
         wide, high = measured(svg(spec))
@@ -145,7 +168,7 @@ def fitted(figure: Figure, look: Look) -> dict[str, Any]:
     return spec
 
 
-def _panels(spec: dict[str, Any]) -> tuple[int, int]:
+def _panels(spec: Values) -> tuple[int, int]:
     if "facet" not in spec:
         return 1, 1
     field = spec["facet"]["field"]
@@ -160,7 +183,7 @@ def measured(drawn: str) -> tuple[float, float]:
     return float(found[1]), float(found[2])
 
 
-def svg(spec: dict[str, Any]) -> str:
+def svg(spec: Values) -> str:
     return engine().vegalite_to_svg(spec)
 
 
@@ -181,7 +204,7 @@ def write_figure(figure: Figure, path: Path, look: Look) -> None:
 
 
 @cache
-def engine() -> Any:
+def engine() -> ModuleType:
     """What draws charts, and Vega, Vega-Lite and vega-embed for the page."""
     try:
         import vl_convert

@@ -1,6 +1,6 @@
 const byId = (id) => document.getElementById(id);
 let report = null;
-const view = { protocol: null, axis: null, sorted: null, up: false, filter: "", wide: false, classModel: null, open: new Set() };
+const view = { protocol: null, axis: null, sorted: "top-1 %", up: false, filter: "", wide: false, classModel: null, open: new Set() };
 
 function make(tag, options = {}, ...children) {
   const { attributes, ...rest } = options;
@@ -101,15 +101,16 @@ function interval(found) {
     svg.append(element);
   };
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `Difference to exact attention, ${found.says} points; 0 is no difference, and the margin is ${found.margin} points`);
+  svg.setAttribute("aria-label", `Difference to ${found.other}, ${found.says} points; 0 is no difference, and the margin is ${found.margin} points`);
   svg.setAttribute("class", "interval");
   add("rect", { x: at(-found.margin), width: `${(100 * found.margin / reach).toFixed(2)}%`, y: 4, height: 26, class: "margin" });
   add("line", { x1: "50%", x2: "50%", y1: 4, y2: 30, class: "zero" });
   add("line", { x1: at(found.low), x2: at(found.high), y1: 17, y2: 17, class: "reach" });
   add("circle", { cx: at(found.mean), cy: 17, r: 6 });
-  add("text", { x: "0", y: 46 }, "exact is better");
+  const better = (name, otherwise) => `${name.length < 25 ? name : otherwise} is better`;
+  add("text", { x: "0", y: 46 }, better(found.other, "the other"));
   add("text", { x: "50%", y: 46, "text-anchor": "middle" }, "0");
-  add("text", { x: "100%", y: 46, "text-anchor": "end" }, found.model.length < 25 ? `${found.model} is better` : "this model is better");
+  add("text", { x: "100%", y: 46, "text-anchor": "end" }, better(found.model, "this model"));
   return svg;
 }
 
@@ -118,21 +119,34 @@ function answerCard(found) {
   const verdict = found.verdict ? [make("span", { className: `verdict ${found.verdict.replace(" ", "-")}`, textContent: found.verdict })] : [];
   return make("div", { className: "card answer" },
     make("p", { className: "headline" }, ...verdict, found.headline),
-    ...(found.difference ? [interval({ ...found.difference, model: found.model })] : []),
-    make("dl", {}, ...facts, ...(found.command ? [make("dt", { textContent: "To run it, with the options you used" }), make("dd", {}, make("code", { textContent: found.command }))] : [])));
+    ...(found.why ? [make("p", { className: "why", textContent: found.why })] : []),
+    ...(found.difference ? [interval({ ...found.difference, model: found.model, other: found.other })] : []),
+    make("dl", {}, ...facts, ...(found.command ? [make("dt", { textContent: "To run it, with the options of these runs" }), make("dd", {}, make("code", { textContent: found.command }))] : [])));
 }
 
 function allAnswers() {
+  const judged = report.conclusions.some((found) => found.verdict);
   const rows = report.conclusions.map((found) => {
     const button = make("button", { type: "button", className: "link", textContent: found.protocol });
     button.onclick = () => choose(found.protocol);
     return make("tr", { className: found.protocol === view.protocol ? "chosen" : "" },
-      make("td", { className: "text" }, button), make("td", { className: "text" }, found.verdict ? make("span", { className: `verdict ${found.verdict.replace(" ", "-")}`, textContent: found.verdict }) : ""),
+      make("td", { className: "text" }, button),
+      ...(judged ? [make("td", { className: "text" }, found.verdict ? make("span", { className: `verdict ${found.verdict.replace(" ", "-")}`, textContent: found.verdict }) : "")] : []),
       make("td", { className: "text", textContent: found.headline }));
   });
-  const head = make("tr", {}, ...["Trained on", "Verdict", "Answer"].map((name) => make("th", { scope: "col", className: "text plain", textContent: name })));
+  const head = make("tr", {}, ...["Trained on", ...(judged ? ["Verdict"] : []), "Answer"].map((name) => make("th", { scope: "col", className: "text plain", textContent: name })));
   return make("div", { className: "card" }, make("p", { className: "quiet", textContent: `These runs are of ${rows.length} kinds that cannot be compared with each other. Choose one; the page below shows it.` }),
-    make("div", { className: "tablebox scroll short", tabIndex: 0, attributes: { role: "region", "aria-label": "All answers" } }, make("table", { id: "answers-table" }, make("thead", {}, head), make("tbody", {}, ...rows))));
+    ...few("answers", "answers", rows, make("div", { className: "tablebox scroll", tabIndex: 0, attributes: { role: "region", "aria-label": "All answers" } }, make("table", { id: "answers-table" }, make("thead", {}, head), make("tbody", {}, ...rows)))));
+}
+
+// A long table shows its first rows, whole, and a button for the rest.
+const FEW = 12;
+function few(name, what, rows, box) {
+  if (rows.length <= FEW + 2 || view.open.has(name)) return [box];
+  box.classList.add("few");
+  const button = make("button", { type: "button", className: "more screen", textContent: `Show all ${rows.length} ${what}` });
+  button.onclick = () => { view.open.add(name); box.classList.remove("few"); button.remove(); box.focus({ preventScroll: true }); };
+  return [box, button];
 }
 
 // --- the chart of costs
@@ -157,7 +171,6 @@ const mine = (items) => items.filter((item) => (item.protocol ? item.protocol ==
 function rowsShown() {
   const words = view.filter.toLowerCase().split(/\s+/).filter(Boolean);
   const rows = mine(report.rows).filter((row) => words.every((word) => row.cells.some((cell) => cell.show.toLowerCase().includes(word))));
-  if (view.sorted === null) return rows;
   const key = (row) => row.cells[report.columns.findIndex((column) => column.name === view.sorted)]?.value ?? null;
   const order = (a, b) => (a === null) - (b === null) || (typeof a === "string" ? a.localeCompare(b) : a - b);
   return rows.toSorted((a, b) => {
@@ -168,7 +181,7 @@ function rowsShown() {
 
 function tableCard() {
   const box = make("div", { className: "tablebox scroll", tabIndex: 0, attributes: { role: "region", "aria-label": "Table of models" } });
-  const count = make("span", { className: "quiet", attributes: { role: "status" } });
+  const holder = make("div"), count = make("span", { className: "quiet", attributes: { role: "status" } });
   const every = mine(report.rows);
   const there = report.columns.map((column, i) => ({ ...column, i })).filter((column) => every.some((row) => row.cells[column.i].value !== null));
   const fill = () => {
@@ -193,6 +206,10 @@ function tableCard() {
       ...columns.map((column) => make("td", { className: kind(column), textContent: row.cells[column.i].show })))));
     if (!rows.length) body.append(make("tr", {}, make("td", { className: "text quiet", colSpan: columns.length, textContent: "No model has all of these words." })));
     box.replaceChildren(make("table", { id: "table" }, make("thead", {}, make("tr", {}, ...heads)), body));
+    box.classList.remove("few");
+    const parts = few("models", "models", rows, box);
+    if (!box.isConnected || holder.childElementCount !== parts.length) holder.replaceChildren(...parts);
+    else if (parts[1]) holder.lastElementChild.replaceWith(parts[1]);
     count.textContent = `${rows.length} of ${every.length} models`;
   };
   const input = make("input", { type: "search", id: "filter", value: view.filter, placeholder: "such as relu" });
@@ -202,7 +219,7 @@ function tableCard() {
   fill();
   const more = there.some((column) => !column.main) ? [make("label", {}, wide, " all columns")] : [];
   return make("div", { className: "card" },
-    make("div", { className: "tools" }, make("label", { textContent: "Filter ", htmlFor: "filter" }), input, ...more, count), box,
+    make("div", { className: "tools" }, make("label", { textContent: "Filter ", htmlFor: "filter" }), input, ...more, count), holder,
     make("p", { className: "quiet small screen", textContent: "Shaded rows have exact attention in every layer. Click a heading to sort." }));
 }
 
@@ -221,7 +238,7 @@ function classCard(reports) {
   const head = make("tr", {}, ...["class", "precision %", "recall %", "F1 %", "images"].map((name, i) => make("th", { scope: "col", className: i ? "plain" : "text plain", textContent: name })));
   return card("figure", "Class report", {},
     make("div", { className: "tools" }, make("label", { htmlFor: "class-model", textContent: "Model" }), pick),
-    make("div", { className: "tablebox scroll", tabIndex: 0, attributes: { role: "region", "aria-label": "Class report" } }, make("table", {}, make("thead", {}, head), body)),
+    ...few("classes", "classes", Object.keys(reports[names[0]]), make("div", { className: "tablebox scroll", tabIndex: 0, attributes: { role: "region", "aria-label": "Class report" } }, make("table", {}, make("thead", {}, head), body))),
     make("figcaption", { textContent: "On the test images; the model's first seed." }));
 }
 

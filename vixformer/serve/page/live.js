@@ -33,12 +33,20 @@ async function listModels() {
   byId("try").hidden = known.length === 0;
   byId("try-none").hidden = known.length > 0;
   const chosen = new Set(picked().length ? picked() : known.slice(0, 1).map((m) => m.name));  // the best comes first
-  const several = new Set(known.map((m) => m.data)).size > 1;
-  const boxes = known.map((m) => make("label", {},
-    make("input", { type: "checkbox", value: m.name, checked: chosen.has(m.name), onchange: ready }),
-    ` ${m.name} `, make("span", { className: "quiet", textContent: `${m.test_top1.toFixed(1)} %${several ? ` of ${m.data}` : ""}, ${m.attention}` })));
+  const sets = Map.groupBy(known, (m) => m.data);
+  const boxes = [...sets].flatMap(([data, models]) => [
+    make("p", { className: "quiet knows", textContent: `${sets.size > 1 ? `${data}, ` : ""}${classesOf(models[0])}` }),
+    ...models.map((m) => make("label", {},
+      make("input", { type: "checkbox", value: m.name, checked: chosen.has(m.name), onchange: ready }),
+      ` ${m.name} `, make("span", { className: "quiet", textContent: `${m.test_top1.toFixed(1)} %, ${m.attention}` }))),
+  ]);
   byId("models").replaceChildren(byId("models").querySelector("legend"), ...boxes);
   ready();
+}
+
+function classesOf(model, most = 12) {
+  const more = model.classes.length - most;
+  return `${model.classes.length} classes: ${model.classes.slice(0, most).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 function picked() { return [...document.querySelectorAll("#models input:checked")].map((box) => box.value); }
@@ -108,7 +116,7 @@ async function question(drawn = false) {
 function show(found) {
   byId("answers").replaceChildren(...found.answers.map((answer) => make("div", { className: "card" },
     make("h3", { textContent: answer.model }),
-    make("p", { className: "quiet", textContent: known.find((m) => m.name === answer.model)?.attention ?? "" }),
+    ...known.filter((m) => m.name === answer.model).map((m) => make("p", { className: "quiet", textContent: `${m.attention}. It assigns every picture to one of its ${m.classes.length} classes.` })),
     ...answer.top.map((guess) => make("div", { className: "guess" },
       make("span", { textContent: guess.label }), make("span", { textContent: `${(100 * guess.probability).toFixed(1)} %` }),
       make("i", { style: `width:${100 * guess.probability}%`, attributes: { "aria-hidden": "true" } }))),
@@ -116,7 +124,7 @@ function show(found) {
     make("p", { className: "quiet", textContent: `${answer.milliseconds.toFixed(1)} ms for this image` }),
     make("div", { className: "maps" }, ...Object.entries(answer.maps).map(([name, uri]) => make("figure", {},
       make("img", { src: uri, alt: `Where the model looks: ${name}`, width: 112, height: 112 }), make("figcaption", { textContent: name })))),
-    ...(Object.keys(answer.maps).length ? [] : [make("p", { className: "quiet", textContent: "This attention has no map to draw." })]))));
+    ...(Object.keys(answer.maps).length ? [make("p", { className: "quiet small", textContent: `Bright places get the most attention.${answer.maps.rollout ? " Rollout combines the attention of all layers." : ""}` })] : [make("p", { className: "quiet", textContent: "This attention has no map to draw." })]))));
 }
 
 const drop = byId("drop"), file = byId("file");
