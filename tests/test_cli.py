@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,32 +11,18 @@ from pathlib import Path
 import pytest
 
 import vixformer
-from vixformer.cli import main
+from tests.support.command import fails, run
 from vixformer.commands import COMMANDS, summary
 from vixformer.version import __version__
-
-
-def run(capsys: pytest.CaptureFixture[str], *args: str) -> str:
-    main(args)
-    return capsys.readouterr().out
-
-
-def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
-    with pytest.raises(SystemExit) as stop:
-        main(args)
-    assert stop.value.code == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("vix: ")
-    assert err.count("\n") == 1
-    return err
 
 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     for args in ([], ["--help"], ["help"]):
         out = run(capsys, *args)
         assert all(f"vix {command}" in out for command in ("models", "attentions", "show", "overview", "runs"))
-    assert run(capsys, "--version") == f"vix {__version__}\n"
+        assert "vix --version" in out
+    for word in ("--version", "-V", "version"):
+        assert run(capsys, word) == f"vix {__version__}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -46,11 +34,14 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str
 
 def test_every_file_of_commands_is_a_command_or_shared() -> None:
     files = {path.stem for path in (Path(vixformer.__file__).parent / "commands").glob("*.py")}
-    assert files == {*COMMANDS, "__init__", "flags", "watch"}
+    assert files == {*COMMANDS, "__init__", "comparison", "flags", "watch"}
 
 
 def test_help_does_not_wait_for_torch() -> None:
-    code = "import sys; from vixformer.cli import main; main(['--help']); main(['predict', '--help']); assert 'torch' not in sys.modules"
+    code = (
+        "import sys; from vixformer.cli import main; main(['--help']); main(['predict', '--help']); assert 'torch' not"
+        " in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
@@ -84,7 +75,10 @@ def test_importing_us_imports_little_but_torch() -> None:
 
     def modules(code: str) -> set[str]:
         done = subprocess.run(
-            [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"], check=True, capture_output=True, text=True
+            [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"],
+            check=True,
+            capture_output=True,
+            text=True,
         )
         return {name for name in done.stdout.split() if not name.startswith("_")}
 
@@ -122,6 +116,23 @@ def test_attentions(capsys: pytest.CaptureFixture[str]) -> None:
         assert word in out
 
 
+def test_descriptions_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """They were cut at the end of a line of the source: "half the variance for twice the"."""
+    found = json.loads(run(capsys, "attentions", "--json"))
+    for row in (*found["attention"], *found["kernel"]):
+        assert re.search(r"[.)]$", row["what it is"]), row
+        assert "\n" not in row["what it is"]
+    assert all(summary(word).endswith((".", '"hybrid/mnist/*".')) for word in COMMANDS)
+
+
+def test_an_unknown_column_of_a_list_is_said_before_the_list(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vixformer.models.list_models", lambda: ["vit-tiny"])
+    for words in (["models"], ["recipes", "quick/*"], ["attentions"], ["data"]):
+        assert "--columns: foo is no column; choose from" in fails(capsys, *words, "--columns", "foo")
+
+
 def test_show(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "show", "vit", "--attention", "first(performer)", "--depth", "4", "--img-size", "32", "64")
     assert "performer*2 + softmax*2" in out
@@ -135,7 +146,9 @@ def test_show(capsys: pytest.CaptureFixture[str]) -> None:
 def test_show_takes_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
     exact = run(capsys, "show", "quick/exact")
     assert "72,074 parameters" in exact
-    assert run(capsys, "show", "quick/nystrom", "--attention", "softmax") == exact.replace("quick/exact", "quick/nystrom")
+    assert run(capsys, "show", "quick/nystrom", "--attention", "softmax") == exact.replace(
+        "quick/exact", "quick/nystrom"
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,7 +159,10 @@ def test_show_takes_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
         (["show", "lens/cifar10/prsm"], 'unknown recipe "lens/cifar10/prsm"; did you mean "lens/cifar10/prism"?'),
         (["show", "vti"], 'unknown model "vti"; did you mean "vit"'),
         (["show", "vit", "--attention", "performr"], 'unknown attention "performr"; did you mean "performer"'),
-        (["show", "vit", "--attention", "performer(features=-3)"], "features must be greater than 0 or auto or none, not -3"),
+        (
+            ["show", "vit", "--attention", "performer(features=-3)"],
+            "features must be greater than 0 or auto or none, not -3",
+        ),
         (["show", "vit", "--num-heads", "5"], "num_heads must divide embed_dim: 5 does not divide 128"),
         (["show", "vit", "--num-heads", "0"], "--num-heads must be a whole number above 0, not 0"),
         (["show", "nothere.json"], "cannot read nothere.json"),
@@ -172,7 +188,9 @@ def test_bad_input_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str]
 
 
 def test_as_a_process() -> None:
-    done = subprocess.run([sys.executable, "-m", "vixformer", "show", "vit", "--attention", "performr"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "vixformer", "show", "vit", "--attention", "performr"], capture_output=True, text=True
+    )
     assert done.returncode == 2
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -180,31 +198,6 @@ def test_as_a_process() -> None:
     line = f"set -o pipefail; {sys.executable} -m vixformer recipes | head -1"
     piped = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
     assert (piped.returncode, piped.stderr) == (0, "")
-
-
-TINY = ["--data.fraction", "0.02", "--model.embed-dim", "16", "--model.depth", "1", "--model.num-heads", "2", "--train.epochs", "1"]
-
-
-def test_train_and_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    out = run(capsys, "train", "quick/exact", *TINY, "--out", str(tmp_path))
-    assert "test top-1" in out
-    (folder,) = tmp_path.iterdir()
-    assert "is finished; the same content is not run twice" in run(capsys, "train", "quick/exact", *TINY, "--out", str(tmp_path))
-    (folder / "summary.json").unlink()
-    assert "test top-1" in run(capsys, "train", "--resume", str(folder))
-
-
-def test_compare_prints_and_writes_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "has no runs" in fails(capsys, "runs", str(tmp_path))
-    flags = [*TINY[:-2], "--train.no-measure", "--epochs", "1", "--folds", "2", "--out", str(tmp_path)]
-    out = run(capsys, "compare", "quick/exact", "quick/fourier", *flags)
-    assert "mean ± standard deviation over 2 folds, one seed" in out
-    page = (tmp_path / "compare.md").read_text()
-    assert "| quick/fourier | fourier |" in page
-    assert "validation %" in page
-    listed = run(capsys, "runs", str(tmp_path))
-    assert listed.count("1 of 1") == 4
-    assert "done" in listed
 
 
 def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -219,71 +212,3 @@ def test_recipes_and_data(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     out = run(capsys, "data", "list", "--root", str(tmp_path))
     assert "fashion-mini" in out
     assert "fashion-mini: 10,000 + 2,000 images, whole" in run(capsys, "data", "check", "fashion-mini")
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["train"], "which recipe?"),
-        (["train", "quick/exat"], 'did you mean "quick/exact"'),
-        (["train", "quick/exact", "--train.epochs", "0"], "epochs = 0 leaves the model untrained"),
-        (["train", "quick/exact", "--train.epoch", "3"], "did you mean --train.epochs?"),
-        (["train", "quick/exact", "--seed", "3"], "train has no option --seed; did you mean --train.seed?"),
-        (["compare", "quick/exact", "--seed", "3"], "compare has no option --seed; did you mean --seeds?"),
-        (["train", "quick/exact", "--out", ""], "--out needs a value"),
-        (["train", "quick/exact", "--out", "--train.epochs", "3"], "--out needs a value"),
-        (["train", "quick/exact", "--out", "a", "--out=b"], "--out is given twice"),
-        (["train", "quick/exact", "--data.mean", "a"], "--data.mean must be several numbers or none, not a"),
-        (["train", "quick/exact", "--size", "3"], "did you mean --data.resize?"),
-        (
-            ["train", "quick/exact", "--train.seed", str(2**32)],
-            "--train.seed must be a whole number of at least 0 and below",
-        ),
-        (["train", "quick/exact", "--model.embed-dim", "10000000000"], "give smaller"),
-        (["train", "quick/exact", "--data.val-fraction", "0.0001"], "give --data.val-fraction from 0.01 to 0.99, or 0"),
-        (["train", "quick/exact", "--train.batch-size", "99999"], "images to train on: give --train.batch-size 8192"),
-        (["train", "quick/exact", "--train.device", "cuda:77"], "train.device cuda:77 cannot be used here: choose cpu"),
-        (["train", "--resume", "/nowhere", "--train.epochs", "9"], "leave out --train.epochs"),
-        (["train", "--resume", "/nowhere", "--train.batch-size", "9"], "leave out --train.batch-size"),
-        (["train", "--resume", "/nowhere"], "/nowhere is no run folder"),
-        (["train", "quick/exact", "--out"], "--out needs a value"),
-        (["train", "quick/exact", "--out", "/proc/nope"], "/proc/nope"),
-        (["compare", "nope/*"], 'unknown recipe "nope/*"'),
-        (["compare", "quick/exact", "--seeds", "0"], "--seeds must be a whole number of at least 1, not 0"),
-        (["compare", "quick/exact", "--against", "exact"], 'unknown model of this comparison "exact"; did you mean "quick/exact"?'),
-        (["compare", "quick/exact", "--folds", "1"], "--folds must be a whole number of at least 2 or none, not 1"),
-        (["compare", "quick/exact", "--epochs", "0"], "epochs = 0 leaves the model untrained"),
-        (["compare", "quick/exact", "--train.lr", "fast"], "--train.lr must be a number above 0, not fast"),
-        (["train", "quick/exact", "--train.loggers", "paper"], "paper"),
-        (["runs", "/nowhere"], "/nowhere has no runs"),
-        (
-            ["search", "quick/exact", "--space", "train.lr=1e-4..1e-2", "--seed", str(2**32)],
-            "--seed must be a whole number of at",
-        ),
-        (["search", "quick/exact", "--space", "train.lr=1..2", "--trials", "1", "--out", __file__], "test_cli.py is a file, and --out"),
-        (["runs", "a", "b"], "runs takes FOLDER, but got b as well"),
-        (["runs", "--out"], "runs has no option --out"),
-        (["predict", "a", ""], "the name of a model or an image is empty"),
-        (["recipes", "nope"], 'unknown recipe "nope"'),
-        (["recipes", "lens/cifra10/*"], 'did you mean "lens/cifar10/'),
-        (["data", "fetch"], "must be list, get or check, not fetch"),
-        (["data", "check", "mnits"], 'did you mean "mnist"'),
-        (["data", "list", "mnist"], "takes no name, but got mnist"),
-        (["data", "check", "fashion-mini", "--rot", "x"], "data has no option --rot; did you mean --root?"),
-        (["data", "check", "fashion-mini", "mnits"], 'did you mean "mnist"'),
-        (["data", "get", "fashion-mini"], "has no files to get"),
-        (["data", "check", "mnist", "--root", "/nowhere"], 'get it with "vix data get mnist"'),
-    ],
-)
-def test_bad_training_input_is_one_sentence(capsys: pytest.CaptureFixture[str], args: list[str], words: str) -> None:
-    assert words in fails(capsys, *args)
-
-
-def test_half_precision_that_is_emulated_is_named(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("vixformer.measure.machine.computes_in", lambda precision, device: precision == "float32")
-    short = ["--data.fraction", "0.01", "--train.epochs", "1", "--train.no-measure", "--out", str(tmp_path)]
-    run(capsys, "train", "quick/exact", *short)
-    main(["train", "quick/exact", *short, "--train.precision", "bfloat16"])
-    assert "bfloat16 is emulated on this processor" in capsys.readouterr().err

@@ -15,7 +15,12 @@ def test_hybrid_recipes_are_those_of_the_document() -> None:
     assert len(vix.list_recipes("hybrid/mnist/*")) == 1 + 4 * 2 * 6
     recipe = vix.load_recipe("hybrid/mnist/first-relu-64")
     assert recipe.model.attention == "first(performer(kernel=relu, features=64))"
-    assert (recipe.train.lr, recipe.train.batch_size, recipe.train.optimizer, recipe.train.seed) == (1e-3, 128, "adamw", 42)
+    assert (recipe.train.lr, recipe.train.batch_size, recipe.train.optimizer, recipe.train.seed) == (
+        1e-3,
+        128,
+        "adamw",
+        42,
+    )
     assert recipe.data.std == (0.5,)
 
 
@@ -36,7 +41,7 @@ def test_models_take_what_they_lack_from_the_data() -> None:
         ('{"train": {"epoch": 3}}', 'unknown option of .*train "epoch"; did you mean "epochs"'),
         ('{"train": {"epochs": -1}}', "epochs must be greater than or equal to 0, not -1"),
         ('{"train": {"epochs": "many"}}', "epochs must be a whole number"),
-        ('{"train": {"optimizer": "lion"}}', "optimizer must be adam, adamw or sgd, not 'lion'"),
+        ('{"train": {"optimizer": "lion"}}', "optimizer must be adam, adamw, sgd or muon, not 'lion'"),
         ('{"train": {"lr": -1}}', "lr must be greater than 0"),
         ('{"data": {"folds": 5, "fold": 5}}', "fold counts from 0 and must be below folds = 5, not 5"),
         ('{"data": {"fraction": 0}}', "fraction must be greater than 0"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
 import re
 import shlex
@@ -13,7 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from _pytest.mark import KeywordMatcher, MarkMatcher
+from _pytest.mark.expression import Expression
 
+from tests.conftest import COLLECTED
+from tests.support.pages import PAGES, ROOT, commands
 from tools.commands import filled
 from vixformer.attention.base import Mechanism
 from vixformer.attention.kernels.kernel import Kernel
@@ -26,8 +29,6 @@ from vixformer.options import parse as parse_options
 from vixformer.options import pick_kind
 from vixformer.recipes import RECIPES
 from vixformer.registry import Named
-
-ROOT = Path(__file__).parent.parent
 
 
 def test_every_word_is_documented() -> None:
@@ -67,7 +68,10 @@ def test_the_readme_fits_on_a_page() -> None:
     assert max(map(len, lines)) <= 100
 
 
-LINKS = {page: re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()) for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]}
+LINKS = {
+    page: re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text())
+    for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+}
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in LINKS])
@@ -84,7 +88,6 @@ def test_links_blocks_and_commands_are_found_at_all() -> None:
     assert sum(len(commands(page)) for page in PAGES) > 20
 
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 BLOCKS = [
     pytest.param(code, id=f"{page.stem}-{number}")
     for page in PAGES
@@ -94,9 +97,12 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize("code", BLOCKS)
-def test_python_in_the_pages_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def test_python_in_the_pages_runs(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     if "import timm" in code:
-        if importlib.util.find_spec("timm") is None:  # which cannot be imported in this process, where there is no torchvision
+        # which cannot be imported in this process, where there is no torchvision
+        if importlib.util.find_spec("timm") is None:
             pytest.skip("timm is not installed")
         return request.getfixturevalue("with_timm")(code)
     monkeypatch.chdir(tmp_path)
@@ -110,17 +116,10 @@ def test_python_in_the_pages_runs(code: str, tmp_path: Path, monkeypatch: pytest
             names.update(those)  # pyright: ignore
 
 
-def commands(page: Path) -> list[str]:
-    """Lines of blocks of shell that call us, put together where they are continued, without what is said about them."""
-    text = "\n".join(re.findall(r"^```(?:sh)?\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
-    text = re.sub(r"\\\n\s*", "", text)
-    lines = [re.sub(r"(\s+#.*|\s{3,}.*)$", "", line.strip()) for line in text.splitlines()]
-    return [line for line in lines if line.startswith("vix ")]
-
-
 @pytest.mark.parametrize("line", sorted({line for page in PAGES if page.stem != "commands" for line in commands(page)}))
 def test_commands_in_the_pages_have_words_and_flags_that_exist(line: str) -> None:
-    """That they work is for the tests of each command, and the tutorial's; here every flag exists and takes its value."""
+    """That they work is for the tests of each command, and the tutorial's; here every flag exists and takes its
+    value."""
     word, *args = shlex.split(line)[1:]
     parse_options(*pick_kind(importlib.import_module(f"vixformer.commands.{word}").Options, args, word))
 
@@ -135,33 +134,13 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     page = (tmp_path / "site" / "index.html").read_text()
     assert "Which attention should I use" in page
     assert re.search(r'(src|href)="[^"]*\.(js|css|woff2?)"', page)
-    assert not re.search(r'(src|href)="https?://(?!squidfunk|www\.mkdocs)[^"]*\.(js|css|woff2?)"', page)  # nothing from the network
-
-
-COLLECT = """
-import contextlib, io, json, sys
-import pytest
-from _pytest.mark import KeywordMatcher, MarkMatcher
-from _pytest.mark.expression import Expression
-
-class All:
-    def pytest_collection_modifyitems(self, items):
-        self.items = list(items)
-
-def counted(where, k="", m="not slow"):
-    found = [item for item in every.items if item.nodeid.startswith(where)]
-    found = [item for item in found if Expression.compile(m).evaluate(MarkMatcher.from_markers(item.iter_markers()))]
-    return len([item for item in found if not k or Expression.compile(k).evaluate(KeywordMatcher.from_item(item))])
-
-lines, every = json.load(sys.stdin), All()
-with contextlib.redirect_stdout(io.StringIO()):
-    pytest.main([*sorted({line["where"] for line in lines}), "--collect-only", "-q"], plugins=[every])
-print(json.dumps([counted(**line) for line in lines]))
-"""
+    # nothing from the network
+    assert not re.search(r'(src|href)="https?://(?!squidfunk|www\.mkdocs)[^"]*\.(js|css|woff2?)"', page)
 
 
 def test_times_of_the_demo_have_intervals_or_are_not_there() -> None:
-    """A table from before times were watched stayed in the README for months: 2.27 without an interval, where quiet machines gave 0.83."""
+    """A table from before times were watched stayed in the README for months: 2.27 without an interval, where quiet
+    machines gave 0.83."""
     table = (ROOT / "README.md").read_text().split("<!-- demo -->\n")[1].split("<!-- end -->")[0]
     columns, _, *rows = [[cell.strip() for cell in line[1:-1].split(" | ")] for line in table.strip().splitlines()]
     times = [i for i, column in enumerate(columns) if column in ("x train", "x inference")]
@@ -172,16 +151,28 @@ def test_times_of_the_demo_have_intervals_or_are_not_there() -> None:
     assert all(" to " in row[i] for i in times for row in rows if row[0] != "exact")
 
 
-def test_every_command_of_the_page_on_faults_selects_a_test() -> None:
-    """What pytest itself makes of these files, collected once, and of these expressions."""
+def test_every_command_of_the_page_on_faults_selects_a_test(request: pytest.FixtureRequest) -> None:
+    """By pytest's own reading of these expressions. In a run of a few files, another pytest collects the rest."""
     page = (ROOT / "docs" / "reliability.md").read_text()
     parser = argparse.ArgumentParser()
     parser.add_argument("where")
-    for flag in ("-k", "-m"):
-        parser.add_argument(flag, default=argparse.SUPPRESS)
-    lines = [vars(parser.parse_args(shlex.split(line)[1:])) for line in sorted(set(re.findall(r"`(pytest [^`]+)`", page)))]
+    parser.add_argument("-k", default="")
+    parser.add_argument("-m", default="not slow")
+    lines = [parser.parse_args(shlex.split(line)[1:]) for line in sorted(set(re.findall(r"`(pytest [^`]+)`", page)))]
     assert len(lines) > 30
-    done = subprocess.run([sys.executable, "-c", COLLECT], input=json.dumps(lines), cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    nothing = [line for line, count in zip(lines, json.loads(done.stdout), strict=True) if not count]
-    assert not nothing
+    collected = request.config.stash[COLLECTED]
+    files = {line.where for line in lines}
+    if not files <= {item.nodeid.partition("::")[0] for item in collected}:
+        name = request.node.name
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-k", name, *sorted(files), __file__]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+        return
+    for line in lines:
+        marked, named = Expression.compile(line.m), Expression.compile(line.k or "test")
+        assert any(
+            item.nodeid.startswith(line.where)
+            and marked.evaluate(MarkMatcher.from_markers(item.iter_markers()))
+            and named.evaluate(KeywordMatcher.from_item(item))
+            for item in collected
+        ), line

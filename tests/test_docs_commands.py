@@ -1,4 +1,5 @@
-"""Every command that the pages show is run, in a folder that has what they speak of: small images, small runs, little time."""
+"""Every command that the pages show is run, in a folder that has what they speak of: small images, small runs, little
+time."""
 
 from __future__ import annotations
 
@@ -17,9 +18,10 @@ import httpx
 import pytest
 from PIL import Image
 
-from tests.data.test_readers import write_cifar, write_mnist, write_tiny
-from tests.test_docs import PAGES, ROOT, commands
-from tests.test_package import write_photos
+from tests.support.datasets import write_cifar, write_mnist, write_photos, write_tiny
+from tests.support.pages import PAGES, ROOT, commands
+from tests.support.plugins import file_of_the_page, forgotten
+from vixformer import load_recipe
 from vixformer.cli import main
 from vixformer.data.cifar import CIFAR10
 from vixformer.experiments.search.space import space_from_dict
@@ -34,8 +36,19 @@ LESS = {
     r"--choose \d+": "--choose 1",
     r"--tokens [\d ]+": "--tokens 17 ",
 }
-LINES = sorted({line for page in PAGES if page.stem != "commands" for line in commands(page) if not line.startswith("vix serve")})
-MINUTES = ("vix bench", "vix search", "vix compare", "vix train", "vix finetune", "vix convert", "vix advise", "vix export")
+LINES = sorted(
+    {line for page in PAGES if page.stem != "commands" for line in commands(page) if not line.startswith("vix serve")}
+)
+MINUTES = (
+    "vix bench",
+    "vix search",
+    "vix compare",
+    "vix train",
+    "vix finetune",
+    "vix convert",
+    "vix advise",
+    "vix export",
+)
 """Of these one is in every run: test_python_about_a_run_works exports to ONNX."""
 
 
@@ -44,13 +57,27 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the pages take for granted."""
     home = tmp_path_factory.mktemp("world")
     run = home / "trained"
-    main(["train", "quick/exact", "--data.fraction", "0.05", "--train.epochs", "1", "--train.no-measure", "--out", str(run)])
+    main(
+        [
+            "train",
+            "quick/exact",
+            "--data.fraction",
+            "0.05",
+            "--train.epochs",
+            "1",
+            "--train.no-measure",
+            "--out",
+            str(run),
+        ]
+    )
     (run,) = run.iterdir()
     for name in ("RUN", "runs/RUN", "runs/FOLDER"):
         shutil.copytree(run, home / name)
     few = ("--seeds", "2", "--data.fraction", "0.05", "--epochs", "1", "--train.no-measure")
     main(["compare", "quick/exact", "quick/fourier", *few, "--out", str(home / "runs")])
     (home / "pretrained").symlink_to(ROOT / "pretrained")
+    (home / "mymean.py").write_text(file_of_the_page())
+    (home / "mine.json").write_text(load_recipe("quick/exact").to_json())
     write_photos(home / "photos")
     for name in ("picture.jpg", "holiday.jpg", "more/one.png", "more/two.png"):
         (home / name).parent.mkdir(exist_ok=True)
@@ -76,9 +103,12 @@ def shortened(line: str) -> list[str]:
     return shlex.split(line)[1:]
 
 
-@pytest.mark.parametrize("line", [pytest.param(line, marks=[pytest.mark.slow] * line.startswith(MINUTES)) for line in LINES])
+@pytest.mark.parametrize(
+    "line", [pytest.param(line, marks=[pytest.mark.slow] * line.startswith(MINUTES)) for line in LINES]
+)
 def test_a_command_of_the_pages_works(line: str, inside: Path) -> None:
-    main(shortened(line))
+    with forgotten():
+        main(shortened(line))
 
 
 def test_the_server_of_the_pages_and_what_is_asked_of_it(inside: Path) -> None:
@@ -87,7 +117,9 @@ def test_the_server_of_the_pages_and_what_is_asked_of_it(inside: Path) -> None:
         port = free.getsockname()[1]
     (ask,) = re.findall(r"^curl .*$", (ROOT / "docs/reports.md").read_text(), re.MULTILINE)
     shutil.copy("more/one.png", "picture.png")
-    server = subprocess.Popen([sys.executable, "-m", "vixformer", "serve", "pretrained", "--port", str(port)], cwd=inside)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "vixformer", "serve", "pretrained", "--port", str(port)], cwd=inside
+    )
     try:
         models = _answer(f"http://127.0.0.1:{port}/api/models")
         words = shlex.split(ask.replace("8000", str(port)).replace("NAME", models[0]["name"]))
@@ -131,6 +163,8 @@ def test_other_blocks_can_be_read() -> None:
                 space_from_dict(json.loads(text))
         for target in re.findall(r"^make (\w[\w-]*)", page.read_text(), re.MULTILINE):
             targets.add(target)
-            subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True, env={**os.environ, "MAKEFLAGS": ""})
+            subprocess.run(
+                ["make", "-n", target], cwd=ROOT, check=True, capture_output=True, env={**os.environ, "MAKEFLAGS": ""}
+            )
     assert checked > 5
     assert targets

@@ -10,7 +10,8 @@ import sys
 for name in ("resource", "fcntl", "pwd", "grp", "termios", "tty"):
     sys.modules[name] = None
 import importlib, pkgutil, vixformer
-names = [module.name for module in pkgutil.walk_packages(vixformer.__path__, "vixformer.") if not module.name.endswith("__main__")]
+names = [module.name for module in pkgutil.walk_packages(vixformer.__path__, "vixformer.")]
+names = [name for name in names if not name.endswith("__main__")]
 for name in names:
     importlib.import_module(name)
 print(len(names))

@@ -56,7 +56,11 @@ def test_what_is_right_is_read_as_json_reads_it(tmp_path: Path) -> None:
 
 def test_files_that_are_none_or_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for path, says in ((tmp_path / "pipe", "not a regular file"), (tmp_path, "not a regular file"), (tmp_path / "x", "No such file")):
+    for path, says in (
+        (tmp_path / "pipe", "not a regular file"),
+        (tmp_path, "not a regular file"),
+        (tmp_path / "x", "No such file"),
+    ):
         with pytest.raises(ValueError, match=says):
             read_json(path)
     monkeypatch.setattr("vixformer.jsonfile.MOST_BYTES", 10)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +13,19 @@ from pydantic import Field, PositiveInt
 
 from vixformer.cli import main
 from vixformer.commands import COMMANDS
-from vixformer.options import Changes, all_options, commas, help_of, options_of, parse, sections, short, takes, usage, words
+from vixformer.options import (
+    Changes,
+    Separated,
+    all_options,
+    help_of,
+    options_of,
+    parse,
+    sections,
+    short,
+    takes,
+    usage,
+    words,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,15 +46,21 @@ class Options:
     there are."""
     kind: Literal["a", "b"] = "a"
     out: str = short("-o", "here")
-    forms: commas("svg", "png") = ("svg",)  # pyright: ignore[reportInvalidTypeForm]
+    forms: Separated[Literal["svg", "png"]] = ("svg",)
     quiet: bool = False
     changes: Changes = sections(lambda _: {"in": [Inner]})
 
 
 def test_words_and_flags_come_in_any_order() -> None:
     expected = Options(name="x", others=("y", "z"), count=5, out="there", quiet=True)
-    assert parse(Options, ["--forms", "svg,png", "x", "y"], "try") == Options(name="x", others=("y",), forms=("svg", "png"))
-    for line in ("x y z --count 5 -o there --quiet", "--quiet x --count=5 y --out there z", "--out=there --count 5 x --quiet y z"):
+    assert parse(Options, ["--forms", "svg,png", "x", "y"], "try") == Options(
+        name="x", others=("y",), forms=("svg", "png")
+    )
+    for line in (
+        "x y z --count 5 -o there --quiet",
+        "--quiet x --count=5 y --out there z",
+        "--out=there --count 5 x --quiet y z",
+    ):
         assert parse(Options, line.split(), "try") == expected
 
 
@@ -78,6 +96,11 @@ def test_options_of_a_section_keep_their_words(line: str, changes: dict[str, lis
         ("x --cuont 3", "try has no option --cuont; did you mean --count?"),
         ("x --in.rat 3", "try has no option --in.rat; did you mean --in.rate?"),
         ("x --rate 3", "try has no option --rate; did you mean --in.rate?"),
+        (
+            "x --nope 1",
+            "try has no option --nope; it takes --count, --kind, --out, --forms, --quiet, and options of the",
+        ),
+        ("x --", "try has no option --; it takes"),
         ("x --in.measure --in.no-measure", "--in.measure is given twice: give it once"),
     ],
 )
@@ -117,6 +140,31 @@ def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     return err
 
 
+@pytest.mark.parametrize("command", KINDS)
+def test_what_is_required_is_asked_for(command: str) -> None:
+    """Each in turn, with the others given: a command without one of them ended in a traceback."""
+    required = [option for option in options_of(KINDS[command]) if option.default is MISSING]
+    for left_out in required:
+        given = [option for option in required if option is not left_out and "words" not in option.metadata]
+        # of words, a later one cannot be given without those before
+        places = [option for option in required if "words" in option.metadata and option is not left_out]
+        words = [] if "words" in left_out.metadata else [WORDS.get(place.name, "softmax") for place in places]
+        flags = [word for option in given for word in (option.flag, "softmax")]
+        with pytest.raises(ValueError, match=r"^which |needs --"):
+            parse(KINDS[command], [*words, *flags], command)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strict:
+    rate: float
+
+
+def test_a_required_flag_without_a_sentence_of_its_own_is_asked_for_too() -> None:
+    with pytest.raises(ValueError, match=r"^try needs --rate: a number$"):
+        parse(Strict, [], "try")
+    assert parse(Strict, ["--rate", "2"], "try") == Strict(rate=2.0)
+
+
 WORDS = {"action": "list", "shell": "bash"}
 
 
@@ -134,7 +182,8 @@ def test_every_command_refuses_wrong_options(command: str, capsys: pytest.Captur
             continue
         assert f"{option.flag} needs a value" in fails(capsys, *typed, option.flag)
         assert f"{option.flag} needs a value" in fails(capsys, *typed, f"{option.flag}=")
-        if not (takes(option.hint, str) or takes(option.hint, Path) or option.name in ("models", "columns")):  # those take any word
+        # those take any word
+        if not (takes(option.hint, str) or takes(option.hint, Path) or option.name in ("models", "columns")):
             places = [WORDS.get(place.name, "softmax") for place in own if "words" in place.metadata]
             assert f"{option.flag} must be" in fails(capsys, *typed, *places, option.flag, "wrong!")
 

@@ -1,4 +1,5 @@
-"""The wheels, in a virtual environment of their own: kernels without a compiler, and the tutorial from its first line to its last."""
+"""The wheels, in a virtual environment of their own: kernels without a compiler, and the tutorial from its first line
+to its last."""
 
 from __future__ import annotations
 
@@ -15,19 +16,20 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
-from tests.test_docs import ROOT, commands
+from tests.support.datasets import CLASSES, TEST_PER_CLASS, write_photos
+from tests.support.pages import ROOT, commands
 from tools import wheels
-from vixformer.data.dataset import Part
-from vixformer.data.mini import FashionMini
 from vixformer.ops.native import targets
 
-LONG = {"run": "runs/RUN", "tuning": "--budget 60s", "budget": "--budget 4m", "seeds": "--seeds 3", "distill": "--distill 100"}
+LONG = {
+    "run": "runs/RUN",
+    "tuning": "--budget 60s",
+    "budget": "--budget 4m",
+    "seeds": "--seeds 3",
+    "distill": "--distill 100",
+}
 """What the tutorial has and the test has less of."""
-PER_CLASS, TEST_PER_CLASS, CLASSES = 60, 12, 3
-
-
 MACHINES = [machine for machine in wheels.MACHINES if shutil.which(wheels.compiler(machine))]
 
 
@@ -54,7 +56,13 @@ def programs(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of an environment with the wheel that pip chooses, and nothing else of this one."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "venv", with_pip=True)
-    found = ["--find-links", built, "--constraint", ROOT / "constraints.txt", f"vixformer[export,report,serve]=={version(built)}"]
+    found = [
+        "--find-links",
+        built,
+        "--constraint",
+        ROOT / "constraints.txt",
+        f"vixformer[export,report,serve]=={version(built)}",
+    ]
     run(folder / "venv" / "bin" / "pip", "install", "--quiet", *found, cwd=folder)
     return folder / "venv" / "bin"
 
@@ -67,7 +75,10 @@ def version(built: Path) -> str:
 @pytest.mark.slow
 def test_what_is_in_the_packages(built: Path) -> None:
     (plain,), (source,) = built.glob("*-py3-none-any.whl"), built.glob("*.tar.gz")
-    assert {path.stem.rpartition("-")[2] for path in built.glob("*.whl")} == {"any", *map(wheels.platform_tag, MACHINES)}
+    assert {path.stem.rpartition("-")[2] for path in built.glob("*.whl")} == {
+        "any",
+        *map(wheels.platform_tag, MACHINES),
+    }
     for wheel in built.glob("*.whl"):
         names = set(zipfile.ZipFile(wheel).namelist())
         assert {"vixformer/ops/native/linear.c", "vixformer/data/embedded/fashion-mini-train.xz"} <= names
@@ -120,13 +131,14 @@ def test_the_tutorial_in_a_clean_environment(built: Path, programs: Path, tmp_pa
     write_photos(tmp_path / "photos")
     (tmp_path / "pretrained").symlink_to(ROOT / "pretrained")
     steps = {line.split()[1]: line for line in commands(ROOT / "docs" / "tutorial.md")}
-    assert list(steps) == ["finetune", "compare", "report", "convert", "predict", "serve", "export"]
+    assert list(steps) == ["data", "finetune", "compare", "report", "convert", "predict", "serve", "export"]
 
     def vix(line: str, **changed: str) -> str:
         for old, new in changed.items():
             line = line.replace(LONG[old], new)
         return run(programs / "vix", *shlex.split(line)[1:], cwd=tmp_path)
 
+    assert f"images of {CLASSES} classes; " in vix(steps["data"])
     said = vix(steps["finetune"], tuning="--budget 20s")
     assert "test top-1" in said
     assert "Next: vix predict runs/cifar10-on-photos-" in said
@@ -152,24 +164,19 @@ for path in sys.argv[2:]:
 assert "torch" not in sys.modules
 print(json.dumps(found))
 """
-    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "tutorial.md").read_text(), re.DOTALL | re.MULTILINE)
-    found = json.loads(run(programs / "python", "-c", script, code.replace("runs/RUN", name), *sorted(expected), cwd=tmp_path))
+    (code,) = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "docs" / "tutorial.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    found = json.loads(
+        run(programs / "python", "-c", script, code.replace("runs/RUN", name), *sorted(expected), cwd=tmp_path)
+    )
     assert found == expected
     (source,) = built.glob("*.tar.gz")
     before = run(programs / "vix", "--version", cwd=tmp_path)
     run(programs / "pip", "install", "--quiet", "--no-deps", "--force-reinstall", source, cwd=tmp_path)
     assert run(programs / "vix", "--version", cwd=tmp_path) == before
-    run(programs / "vix", *shlex.split("train quick/performer-relu --data.fraction 0.02 --train.epochs 1 --out from-source"), cwd=tmp_path)
-
-
-def write_photos(folder: Path) -> None:
-    """Clothes of the first classes, as files in a folder a class."""
-    source = FashionMini(folder)
-    parts: tuple[tuple[Part, int], ...] = (("train", PER_CLASS), ("test", TEST_PER_CLASS))
-    for part, count in parts:
-        images = source.read(part)
-        for label in range(CLASSES):
-            target = folder / part / f"class-{label}"
-            target.mkdir(parents=True)
-            for i, row in enumerate(images.rows[images.labels == label][:count].tolist()):
-                Image.fromarray(images.pixels[row, 0].numpy()).resize((40 + i, 56)).save(target / f"{i}.png")
+    run(
+        programs / "vix",
+        *shlex.split("train quick/performer-relu --data.fraction 0.02 --train.epochs 1 --out from-source"),
+        cwd=tmp_path,
+    )

@@ -40,12 +40,20 @@ def test_nothing_runs_what_it_reads() -> None:
     assert [path.name for path in SOURCES if imports(path) & unpickling] == ["pickles.py"]
     running = {"eval", "exec", "compile", "torch.load", "os.system", "os.popen", "np.load", "numpy.load"}
     assert not [(path.name, call) for path in SOURCES for call in calls(path) if call in running]
-    assert not [path.name for path in SOURCES if re.search(r"shell\s*=\s*True|trust_remote_code|allow_pickle", path.read_text())]
+    assert not [
+        path.name for path in SOURCES if re.search(r"shell\s*=\s*True|trust_remote_code|allow_pickle", path.read_text())
+    ]
 
 
 @pytest.mark.parametrize(
     "text",
-    ["__import__('os').system('true')", "softmax(features=__import__('os'))", "(lambda: 1)()", "softmax if 1 else fourier", "[softmax][0]"],
+    [
+        "__import__('os').system('true')",
+        "softmax(features=__import__('os'))",
+        "(lambda: 1)()",
+        "softmax if 1 else fourier",
+        "[softmax][0]",
+    ],
 )
 def test_an_expression_is_not_evaluated(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected an attention|must be a number|options of"):
@@ -54,7 +62,9 @@ def test_an_expression_is_not_evaluated(text: str) -> None:
 
 def test_only_serve_listens() -> None:
     listening = re.compile(r"create_server|\.listen\(|\.bind\(|HTTPServer|start_server|uvicorn\.run")
-    assert [str(path.relative_to(ROOT)) for path in SOURCES if listening.search(path.read_text())] == ["vixformer/commands/serve.py"]
+    assert [str(path.relative_to(ROOT)) for path in SOURCES if listening.search(path.read_text())] == [
+        "vixformer/commands/serve.py"
+    ]
     from vixformer.commands.serve import LOOPBACK, Options
 
     assert Options().host in LOOPBACK

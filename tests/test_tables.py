@@ -41,7 +41,12 @@ def test_no_line_is_too_long_and_no_word_is_broken(width: int, monkeypatch: pyte
     assert max(map(len, out.splitlines())) <= width
     words = {word for row in [TITLES, *ROWS] for cell in row for word in cell.split()}
     short = {"exact", "relu", "mix", "performer", "performer*2"}  # without the folder, without options
-    shown = {word for line in out.split("\n\n")[0].splitlines() for word in line.split() if not re.match(r"─|…|\[\d+\]$", word)}
+    shown = {
+        word
+        for line in out.split("\n\n")[0].splitlines()
+        for word in line.split()
+        if not re.match(r"─|…|\[\d+\]$", word)
+    }
     assert shown <= words | short
 
 
@@ -51,7 +56,7 @@ def test_what_goes_first_and_what_is_said_of_it(monkeypatch: pytest.MonkeyPatch)
     assert "Not shown: sd" in out
     assert " sd" not in out.splitlines()[0]
     narrow = printed(monkeypatch, 45, drop=("sd", "what it is"))
-    assert "Every model begins with quick/" in narrow
+    assert "Every name in the column model begins with quick/" in narrow.replace("\n", " ")
     assert "performer [1]" in narrow
     assert "[2] performer(kernel=relu, features=32)*2 + softmax" in narrow.replace("\n", " ").replace("  ", " ")
 
@@ -68,7 +73,9 @@ def test_a_column_that_is_not_there_loses_no_result(capsys: pytest.CaptureFixtur
             table(TITLES, ROWS)
             say("said")
 
-    with pytest.raises(ValueError, match="--columns: mdel is no column; choose from model, attention, top-1, what-it-is, sd"):
+    with pytest.raises(
+        ValueError, match="--columns: mdel is no column; choose from model, attention, top-1, what-it-is, sd"
+    ):
         shown()
     assert "quick/exact" in (out := capsys.readouterr().out)
     assert out.endswith("said\n")
@@ -91,7 +98,8 @@ def test_json_and_csv_are_alone_on_standard_output(capsys: pytest.CaptureFixture
         say("a note")
     out, err = capsys.readouterr()
     assert json.loads(out)[1] == {
-        "model": "quick/relu", "attention": "performer(kernel=relu, features=32)", "top-1 %": 1234, "what it is": "linear", "sd": None,
+        "model": "quick/relu", "attention": "performer(kernel=relu, features=32)", "top-1 %": 1234,
+        "what it is": "linear", "sd": None,
     }  # fmt: skip
     assert err == "a note\n"
     with tables_as(Shown(csv=True, columns=("model", "sd"))):
@@ -102,6 +110,26 @@ def test_json_and_csv_are_alone_on_standard_output(capsys: pytest.CaptureFixture
     assert capsys.readouterr() == ("", "a note\n")
     with tables_as(bench.Attention(json=Path("bench.json"))):
         assert not for_programs()
+
+
+def test_cells_of_a_json_column_have_one_type(capsys: pytest.CaptureFixture[str]) -> None:
+    with tables_as(Shown(json=True)):
+        table(["a", "b", "c", "d"], [["1", "1", "1", ""], ["2.5", "1 ± 2", "", ""], ["", "", "1,000", ""]])
+    rows = json.loads(capsys.readouterr().out)
+    columns = {name: [row[name] for row in rows] for name in "abcd"}
+    assert columns == {"a": [1.0, 2.5, None], "b": ["1", "1 ± 2", None], "c": [1, None, 1000], "d": [None] * 3}
+    assert [type(cell) for cell in columns["a"][:2]] == [float, float]
+
+
+def test_json_of_a_table_is_printed_even_if_the_command_fails_afterwards(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> None:
+        with tables_as(Shown(json=True)):
+            table(TITLES, ROWS)
+            raise ValueError("the disk is full")
+
+    with pytest.raises(ValueError, match="the disk is full"):
+        fails()
+    assert len(json.loads(capsys.readouterr().out)) == len(ROWS)
 
 
 def test_several_tables_have_names(capsys: pytest.CaptureFixture[str]) -> None:

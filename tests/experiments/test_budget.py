@@ -8,20 +8,23 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
-from tests.results.test_runs import quick
 from tests.support.counting import counted
+from tests.support.recipes import quick
 from vixformer import load_recipe
 from vixformer.cli import main
+from vixformer.commands.comparison import comparison
 from vixformer.config import GIVEN, Recipe, recipe_from_dict
 from vixformer.experiments import budget as budgeting
 from vixformer.experiments import compare as comparing
 from vixformer.experiments.budget import AROUND, FEWEST, LEAST_EPOCHS, SMALLEST, STEPS, Cut, Probe, Prober, cut
 from vixformer.experiments.lanes import Lanes
+from vixformer.measure.load import Load
 from vixformer.results.runs import list_runs
-from vixformer.terminal import comparison
 from vixformer.training.observer import Observer
 from vixformer.training.optim import learning_rate
+from vixformer.training.parts import Reader
 
 SLOW = Probe(train_image=1e-3, evaluated_image=5e-4, train_images=9000, val_images=1000, test_images=2000, epochs=1000)
 FAST = replace(SLOW, train_image=5e-4)
@@ -29,7 +32,8 @@ FAST = replace(SLOW, train_image=5e-4)
 
 def test_fewer_epochs_then_less_data() -> None:
     recipes = [
-        replace(r, train=replace(r.train, epochs=e)) for e, r in ((20, load_recipe("quick/exact")), (30, load_recipe("quick/fourier")))
+        replace(r, train=replace(r.train, epochs=e))
+        for e, r in ((20, load_recipe("quick/exact")), (30, load_recipe("quick/fourier")))
     ]
     an_epoch, at_the_end = 9 + 0.5 + 4.5 + 0.5, 2 * (1 + AROUND)
     assert cut(recipes, [SLOW, FAST], 1, 1e6) == Cut(20, 1.0)  # never more than the shortest asks for
@@ -39,10 +43,12 @@ def test_fewer_epochs_then_less_data() -> None:
     assert few == Cut(LEAST_EPOCHS, 1 / LEAST_EPOCHS)
     least = 3 * (SMALLEST * an_epoch + at_the_end)
     assert cut(recipes, [SLOW, FAST], 3, least + 0.01) == Cut(1, SMALLEST)
-    assert cut(recipes, [SLOW, FAST], 3, 20) == Cut(1, SMALLEST)  # not for all, but for those that get their turn
+    assert cut(recipes, [SLOW, FAST], 3, 8) == Cut(1, SMALLEST)  # not for all, but for those that get their turn
     small = [replace(p, train_images=270, val_images=30) for p in (SLOW, FAST)]
-    assert cut(recipes, small, 3, 20) == Cut(1, FEWEST / 300)  # 1 % of a small set would not have every class in it
-    with pytest.raises(ValueError, match=r"not one run fits: 2 recipes, 3 runs each, need about 1 minutes .* give --budget 2m"):
+    assert cut(recipes, small, 3, 8) == Cut(1, FEWEST / 300)  # 1 % of a small set would not have every class in it
+    with pytest.raises(
+        ValueError, match=r"not one run fits: 2 recipes, 3 runs each, need about 1 minutes .* give --budget 2m"
+    ):
         cut(recipes, [SLOW, FAST], 3, 2)
 
 
@@ -75,7 +81,12 @@ def test_a_recipe_that_needs_a_model_of_ones_own_is_not_run(tmp_path: Path, caps
 def test_a_cut_recipe_keeps_its_shape() -> None:
     recipe = load_recipe("fast-attention/exp1/vit")
     less = Cut(7, 0.5).applied(recipe)
-    assert (less.train.epochs, less.train.restart_every, less.data.fraction, less.train.track_test) == (7, 1, 0.5, False)
+    assert (less.train.epochs, less.train.restart_every, less.data.fraction, less.train.track_test) == (
+        7,
+        1,
+        0.5,
+        False,
+    )
     assert (less.model, less.train.lr) == (recipe.model, recipe.train.lr)
     assert isinstance(less.train.restart_every, int)
     calm = Cut(10, 1.0).applied(load_recipe("cifar-kernels/gelu-2"))
@@ -86,12 +97,15 @@ def test_a_cut_recipe_keeps_its_shape() -> None:
 @pytest.mark.parametrize("epochs", [4, 7, 10, 31])
 @pytest.mark.parametrize("name", ["exp1", "exp5"])
 def test_growing_restarts_end_with_training_under_a_budget(name: str, epochs: int) -> None:
-    """10 + 20 + 40 of 70 epochs: with whole epochs a run of 4 would end in the first quarter of its last period, near the largest rate."""
+    """10 + 20 + 40 of 70 epochs: with whole epochs a run of 4 would end in the first quarter of its last period, near
+    the largest rate."""
     recipe = load_recipe(f"fast-attention/{name}/vit")
     cut_down = Cut(epochs, 1.0).applied(recipe)
     share = epochs / recipe.train.epochs
     for epoch in (0.0, 9.9, 10.1, 30.5, recipe.train.epochs - 0.5):
-        assert learning_rate(cut_down.train, epoch * share) == pytest.approx(learning_rate(recipe.train, epoch), rel=1e-6)
+        assert learning_rate(cut_down.train, epoch * share) == pytest.approx(
+            learning_rate(recipe.train, epoch), rel=1e-6
+        )
     again = recipe_from_dict(cut_down.to_dict(), "cut")
     assert again == cut_down
 
@@ -110,7 +124,12 @@ def test_compare_with_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     recipes = {n: replace(r, train=replace(r.train, epochs=3)) for n, r in recipes.items()}  # pyright: ignore
     begun: list[str] = []
     found = comparing.compare(
-        recipes, tmp_path, seeds=seeds, budget=600.0, jobs=jobs, observer=lambda name, *_: begun.append(name) or Observer()
+        recipes,
+        tmp_path,
+        seeds=seeds,
+        budget=600.0,
+        jobs=jobs,
+        observer=lambda name, *_: begun.append(name) or Observer(),
     )
     labels = [f", seed {seed}" for seed in range(seeds)] if seeds > 1 else [""]
     assert begun == [f"quick/{name}{label}" for label in labels for name in ("exact", "fourier")]
@@ -130,7 +149,8 @@ def test_what_the_budget_leaves_no_time_for_is_said(tmp_path: Path, monkeypatch:
     assert found.not_run == ("quick/fourier, seed 0", "quick/exact, seed 1", "quick/fourier, seed 1")
     notes = comparison(found)[2]
     assert "Not run: quick/fourier, seed 0; quick/exact, seed 1; quick/fourier, seed 1." in notes
-    assert notes[-1] == "The budget was too small for all runs: the same command with --budget 1m does the rest."
+    assert notes[-1].startswith("The budget was too small for all runs. Another minute is enough for the rest: run the")
+    assert "run the same command again with --budget 1m, which keeps the finished runs." in notes[-1]
 
     monkeypatch.undo()
     monkeypatch.setattr(comparing, "Prober", not_again)  # what was trained is not trained otherwise
@@ -144,7 +164,9 @@ def test_one_model_is_trained_whatever_its_parent_took(tmp_path: Path, monkeypat
     _, recipe = quick("quick/exact")
     assert isinstance(recipe, Recipe)
     monkeypatch.setattr("vixformer.conversion.parent.load_recipe", lambda _: recipe)  # a small parent
-    child = replace(recipe, train=replace(recipe.train, weights="quick/exact"), model=replace(recipe.model, attention="hedgehog"))
+    child = replace(
+        recipe, train=replace(recipe.train, weights="quick/exact"), model=replace(recipe.model, attention="hedgehog")
+    )
     monkeypatch.setattr(comparing, "_cut", lambda *_: Cut(1, 1.0))
     found = comparing.compare({"child": child}, tmp_path, budget=1e-3)
     assert [row.name for row in found.rows] == ["child"]
@@ -184,11 +206,71 @@ def test_a_round_that_does_not_fit_is_not_begun(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(comparing, "Lanes", Lane)
     monkeypatch.setattr(comparing, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
-    found = comparing.compare(recipes, tmp_path, seeds=3, budget=170.0)  # pyright: ignore[reportArgumentType]
+    # two rounds of a minute leave 55 s, with a tenth more than the budget, and without the timing of two models
+    found = comparing.compare(recipes, tmp_path, seeds=3, budget=160.0)  # pyright: ignore[reportArgumentType]
     assert clock[0] == 120.0  # two rounds of a minute; one more model of 40 s would fit, and nobody to compare it with
     assert [r.seeds for r in found.rows] == [2, 2]
     assert found.not_run == ("quick/exact, seed 2", "quick/fourier, seed 2")
     assert found.enough == 120.0  # a minute, and a fifth more
+
+
+def test_a_round_that_nearly_fits_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three seeds were cut to what fits, and the last round was dropped because others had been a little slower."""
+    recipes = dict(quick(name) for name in ("quick/exact", "quick/fourier"))
+    monkeypatch.setattr(comparing, "_cut", lambda *_: Cut(1, 1.0))
+    clock = [0.0]
+
+    class Lane(Lanes):
+        def train(self, label: str, *args: Any, **options: Any) -> None:
+            super().train(label, *args, **options)
+            self.took[label] = self.longest = 30.0
+            clock[0] += 30.0
+
+    monkeypatch.setattr(comparing, "Lanes", Lane)
+    monkeypatch.setattr(comparing, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    found = comparing.compare(recipes, tmp_path, seeds=2, budget=112.0)  # pyright: ignore[reportArgumentType]
+    assert (found.not_run, clock[0]) == ((), 120.0)
+
+
+def test_a_short_budget_is_for_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 60 s for six runs, 10 s were training, and the rest was measuring memory."""
+    recipes = {name: load_recipe(name) for name in ("quick/exact", "quick/fourier")}
+    for budget, measured in ((60.0, False), (6000.0, True)):
+        asked: list[Recipe] = []
+        monkeypatch.setattr(Prober, "__call__", lambda self, recipe, left=1, asked=asked: asked.append(recipe) or SLOW)
+        chosen = comparing._cut(recipes, tmp_path, 3, budget, 1, print, Reader(), 1)
+        assert chosen.measure is measured
+        assert [recipe.train.measure for recipe in asked] == [measured] * 2
+        assert all(chosen.applied(recipe).train.measure is measured for recipe in asked)
+
+
+def test_beside_other_work_a_budget_trains_on_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads that waited for each other took ten times as long as one."""
+    recipes = dict(quick(name) for name in ("quick/exact",))
+    usual, seen = torch.get_num_threads(), list[int]()
+    torch.set_num_threads(2)
+    try:
+        for others, threads in ((2.0, 1), (0.0, 2)):
+            monkeypatch.setattr(comparing, "now", lambda others=others: Load(others, 2, None))
+            comparing.compare(
+                recipes, tmp_path / str(threads), budget=600.0,  # pyright: ignore[reportArgumentType]
+                observer=lambda *_: seen.append(torch.get_num_threads()) or Observer(),
+            )  # fmt: skip
+            assert (seen.pop(), torch.get_num_threads()) == (threads, 2)
+    finally:
+        torch.set_num_threads(usual)
+
+
+def test_a_probe_takes_the_usual_call_where_others_disturb(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(budgeting.time, "perf_counter", lambda: now[0])
+
+    def taking(*seconds: float) -> float:
+        return budgeting._usual((lambda s=s: now.__setitem__(0, now[0] + s), 2) for s in seconds)
+
+    assert taking(9.0, 1.0, 1.0, 1.1) == pytest.approx(1.15 / 2)  # cold memory, and a quiet machine
+    assert taking(1.0, 1.0, 3.0, 4.0) == pytest.approx(3.0 / 2)  # other work
+    assert taking(5.0) == pytest.approx(1.15 * 5.0 / 2)
 
 
 def test_the_seed_that_most_models_have() -> None:

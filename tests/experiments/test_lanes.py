@@ -9,19 +9,21 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from tests.conversion.test_start import tiny
+from tests.support.recipes import tiny
 from vixformer.cli import main
+from vixformer.commands.comparison import comparison
 from vixformer.commands.watch import Watch
 from vixformer.config import Recipe
 from vixformer.experiments.compare import compare
 from vixformer.experiments.lanes import Lanes, share_of_threads
+from vixformer.plugins import foreign
 from vixformer.recipes.catalog import RECIPES
 from vixformer.results.runs import SUMMARY, list_runs
-from vixformer.terminal import comparison
 from vixformer.training.observer import Observer
 
 
@@ -36,19 +38,27 @@ class Heard(Observer):
         self.into.append(f"{self.name} ends")
 
 
+def few(**options: Any) -> Recipe:
+    """Most of the time is in starting processes."""
+    return tiny(fraction=0.02, data={"test_fraction": 0.1}, **options)
+
+
 def test_two_at_a_time_are_as_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = tiny(attention="softmax", epochs=2)
-    linear = tiny(attention="performer(kernel=relu)", weights="some/exact", epochs=1)
+    exact = few(attention="softmax", epochs=2)
+    linear = few(attention="performer(kernel=relu)", weights="some/exact", epochs=1)
     monkeypatch.setitem(RECIPES, "some/exact", lambda: exact)
-    recipes = {"some/linear": linear, "some/other": tiny(attention="nystrom", epochs=1)}
+    recipes = {"some/linear": linear, "some/other": few(attention="nystrom", epochs=1)}
     happened: list[str] = []
     found = compare(recipes, tmp_path / "beside", jobs=2, observer=lambda name, *_: Heard(name, happened))
-    assert happened[:3] == ["some/exact epoch 1", "some/exact epoch 2", "some/exact ends"]  # what another starts from comes first
-    assert sorted(happened[3:]) == [f"some/{name} {what}" for name in ("linear", "other") for what in ("ends", "epoch 1")]
+    # what another starts from comes first
+    assert happened[:3] == ["some/exact epoch 1", "some/exact epoch 2", "some/exact ends"]
+    assert sorted(happened[3:]) == [
+        f"some/{name} {what}" for name in ("linear", "other") for what in ("ends", "epoch 1")
+    ]
     with share_of_threads(2):  # as many threads, as they change the order of sums
         alone = compare(recipes, tmp_path / "alone")
     assert [row.test_top1 for row in found.rows] == [row.test_top1 for row in alone.rows]
-    assert any("Trained 2 at a time" in note for note in comparison(found)[2])
+    assert any("2 models were trained at a time" in note for note in comparison(found)[2])
     assert len(list_runs(tmp_path / "beside")) == 3
     told: list[str] = []
 
@@ -100,7 +110,10 @@ def test_a_bar_for_all_and_one_each(capsys: pytest.CaptureFixture[str]) -> None:
         ("runs", 1, 3), ("one", 1, 3), ("other", 0, 3),
     ]  # fmt: skip
     other.ends()
-    assert [(task.description, task.completed) for task in watch.bars.tasks if task.visible] == [("runs", 2), ("one", 1)]
+    assert [(task.description, task.completed) for task in watch.bars.tasks if task.visible] == [
+        ("runs", 2),
+        ("one", 1),
+    ]
 
 
 def test_not_under_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,10 +131,12 @@ def test_threads_are_shared() -> None:
 
 
 def test_interrupted_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.json").write_text(tiny(attention="softmax", epochs=20).to_json())
-    (tmp_path / "b.json").write_text(tiny(attention="fourier", epochs=20).to_json())
+    (tmp_path / "a.json").write_text(few(attention="softmax", epochs=20).to_json())
+    (tmp_path / "b.json").write_text(few(attention="fourier", epochs=20).to_json())
     command = [sys.executable, "-m", "vixformer", "compare", "a.json", "b.json", "--jobs", "2"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as process:
         assert process.stderr is not None
         assert "epoch 1," in process.stderr.readline()
         process.send_signal(signal.SIGINT)
@@ -132,8 +147,8 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.Monkey
     histories = {run.folder: run.history() for run in list_runs(tmp_path / "runs")}
     assert 0 < sum(map(len, histories.values())) < 40
     monkeypatch.chdir(tmp_path)
-    main([*command[3:], "--train.epochs", "20"])
-    assert "| a.json |" in (tmp_path / "runs/compare.md").read_text()
+    main(command[3:6])  # the rest in this process
+    assert "| a |" in (tmp_path / "runs/compare.md").read_text()
     for folder, before in histories.items():
         after = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
         assert (after[: len(before)], len(after)) == (before, 20)
@@ -144,7 +159,9 @@ def test_children_of_a_killed_command_end_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(tiny(attention="softmax", epochs=5000).to_json())
     (tmp_path / "b.json").write_text(tiny(attention="fourier", epochs=5000).to_json())
     command = [sys.executable, "-m", "vixformer", "compare", "a.json", "b.json", "--jobs", "2"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as process:
         assert process.stderr is not None
         begun: set[str] = set()
         while len(begun) < 2:  # both are training
@@ -155,22 +172,28 @@ def test_children_of_a_killed_command_end_at_once(tmp_path: Path) -> None:
         process.stderr.read()  # ends when nobody has it any more: neither the command nor its children
     assert time.monotonic() - killed < 60  # they would train for an hour, and a busy machine may look at them late
     assert len(children) >= 2
-    assert not [child for child in children if Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes()]
+    assert not [
+        child
+        for child in children
+        if Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
 
 
 def test_a_measurement_ends_with_whoever_asked_for_it(tmp_path: Path) -> None:
     """In the middle of a model: a killed command left it computing."""
     began = tmp_path / "began"
     (tmp_path / "slow.py").write_text(f"import pathlib, time\npathlib.Path({str(began)!r}).touch()\ntime.sleep(600)\n")
-    foreign = {"path": [*sys.path, str(tmp_path)], "modules": {"slow": None}, "script": []}
+    given = {**foreign(), "path": [*sys.path, str(tmp_path)], "modules": {"slow": None}}
     command = [sys.executable, "-m", "vixformer.measure.memory"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, text=True) as process:
         assert process.stdin is not None and process.stderr is not None
-        process.stdin.write(json.dumps({"job": {"model": {}, "batch": 1}, "foreign": foreign}) + "\n")
+        process.stdin.write(json.dumps({"job": {"model": {}, "batch": 1}, "foreign": given}) + "\n")
         process.stdin.flush()
+        asked = time.monotonic()
         while not began.exists():
             assert process.poll() is None
+            assert time.monotonic() - asked < 60
             time.sleep(0.05)
         process.stdin.close()
         closed = time.monotonic()

@@ -54,7 +54,9 @@ def test_explicit_flags_stay(tmp_path: Path) -> None:
 
 def test_recipes_of_one_comparison_get_the_same(tmp_path: Path) -> None:
     folder = photographs(tmp_path, 40, 200)
-    found, _ = suited({name: on(folder, name) for name in ("quick/exact", "quick/nystrom", "hybrid/cifar10/all-standard")}, ())
+    found, _ = suited(
+        {name: on(folder, name) for name in ("quick/exact", "quick/nystrom", "hybrid/cifar10/all-standard")}, ()
+    )
     assert len({(r.data.resize, r.train.batch_size, r.train.epochs) for r in found.values()}) == 1
 
 

@@ -7,22 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.test_loop import tiny
+from tests.support.recipes import tiny
+from tests.support.runs import read_groups
 from vixformer.cli import main
+from vixformer.commands.comparison import comparison
 from vixformer.config import Recipe
 from vixformer.experiments import compare as comparing
 from vixformer.experiments.budget import Cut
 from vixformer.experiments.compare import Comparison, compare
 from vixformer.experiments.tuning import APART, Tuned, rates
-from vixformer.results.groups import read_groups
 from vixformer.results.runs import Spread, list_runs, read_run
-from vixformer.terminal import comparison
 from vixformer.training.observer import Observer
 
 
 def recipes(**rates: float) -> dict[str, Recipe]:
-    found = {name: tiny(attention=attention, epochs=1) for name, attention in (("exact", "softmax"), ("other", "fourier"))}
-    return {name: replace(r, train=replace(r.train, lr=rates.get(name, 1e-3), measure=False)) for name, r in found.items()}
+    found = {
+        name: tiny(attention=attention, epochs=1) for name, attention in (("exact", "softmax"), ("other", "fourier"))
+    }
+    return {
+        name: replace(r, train=replace(r.train, lr=rates.get(name, 1e-3), measure=False)) for name, r in found.items()
+    }
 
 
 def test_rates_are_a_factor_of_three_apart_around_the_recipes_own() -> None:
@@ -81,10 +85,14 @@ def test_the_result_without_tuning_is_of_the_same_seeds(tuned: tuple[Path, Compa
 def test_the_same_command_finds_everything_again(tuned: tuple[Path, Comparison]) -> None:
     out, before = tuned
     asked: list[bool] = []
-    after = compare(recipes(exact=1e-5), out, seeds=2, tune=3, observer=lambda *given: asked.append(given[2]) or Observer())
+    after = compare(
+        recipes(exact=1e-5), out, seeds=2, tune=3, observer=lambda *given: asked.append(given[2]) or Observer()
+    )
     assert asked
     assert all(asked)
-    assert [(r.test_top1, r.tuned, r.untuned) for r in after.rows] == [(r.test_top1, r.tuned, r.untuned) for r in before.rows]
+    assert [(r.test_top1, r.tuned, r.untuned) for r in after.rows] == [
+        (r.test_top1, r.tuned, r.untuned) for r in before.rows
+    ]
 
 
 def test_reports_leave_trials_out_and_take_splits_together(tuned: tuple[Path, Comparison]) -> None:
@@ -101,19 +109,28 @@ def test_reports_leave_trials_out_and_take_splits_together(tuned: tuple[Path, Co
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_trial_that_diverges_is_not_chosen_and_stops_nothing(tmp_path: Path, jobs: int) -> None:
-    wild = {name: replace(r, train=replace(r.train, optimizer="sgd", lr=1e15, clip=None)) for name, r in recipes().items()}
+    wild = {
+        name: replace(r, train=replace(r.train, optimizer="sgd", lr=1e15, clip=None)) for name, r in recipes().items()
+    }
     with pytest.raises(ValueError, match=r"exact diverged at every rate tried .* give a smaller --train.lr"):
         compare({"exact": wild["exact"]}, tmp_path, tune=3, jobs=jobs)
 
 
 def test_notes_of_trials() -> None:
-    from tests.results.test_runs import row
+    from tests.support.rows import row
 
     rows = [
-        replace(row("exact", "softmax", {0: 70.0}), tuned=Tuned(1e-3, 1e-3, (1e-3, 3e-4, 3e-3), (3e-3,)), untuned=Spread(70.0, None, 1))
+        replace(
+            row("exact", "softmax", {0: 70.0}),
+            tuned=Tuned(1e-3, 1e-3, (1e-3, 3e-4, 3e-3), (3e-3,)),
+            untuned=Spread(70.0, None, 1),
+        )
     ]
     _, _, notes = comparison(Comparison(rows, tune=5))
-    assert any("got 3 learning-rate trials of the 5 asked for, because the budget left no time for more" in note for note in notes)
+    assert any(
+        "got 3 learning-rate trials of the 5 asked for, because the budget left no time for more" in note
+        for note in notes
+    )
     assert "Trials that diverged: exact at 0.003." in notes
 
 
@@ -121,8 +138,10 @@ def test_a_budget_that_ends_early_favors_nobody(tmp_path: Path, monkeypatch: pyt
     asked: list[int] = []
     monkeypatch.setattr(comparing, "_cut", lambda *given: asked.append(given[2]) or Cut(1, 1.0))
     found = compare(recipes(), tmp_path, seeds=2, tune=3, budget=1e-3)
-    assert asked == [3 + 2 * 2]  # runs of each model that the time is shared among: trials, tuned seeds and untuned seeds
-    assert [r.name for r in found.rows] == ["exact"]  # one is always trained, and none got a trial that the other has not
+    # runs of each model that the time is shared among: trials, tuned seeds and untuned seeds
+    assert asked == [3 + 2 * 2]
+    # one is always trained, and none got a trial that the other has not
+    assert [r.name for r in found.rows] == ["exact"]
     assert [r.tuned and r.tuned.tried for r in found.rows] == [()]
     assert found.enough is not None
     assert sum("trial" in run.recipe.to_dict()["train"] for run in list_runs(tmp_path)) == 1

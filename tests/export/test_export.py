@@ -16,7 +16,7 @@ from PIL import Image
 
 import vixformer as vix
 from benchmarks.export import BACKBONES, FORMS, differences, small
-from tests.data.test_pictures import encoded
+from tests.support.pictures import encoded
 from vixformer.attention.kernels.kernel import Kernel
 from vixformer.cli import main
 from vixformer.data.mini import FashionMini
@@ -33,19 +33,26 @@ SMALL = {"img_size": 16, "patch_size": 4, "num_classes": 10, "embed_dim": 32, "d
 
 def test_a_run_becomes_files_that_agree(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run = next(runs.glob("mixed-seed0*"))
-    main(["export", str(run), "--format", "onnx,torch,int8", "--dynamic-batch", "--out", str(tmp_path)])
+    main(["export", str(run), "--format", "onnx,onnxruntime,torch,int8", "--dynamic-batch", "--out", str(tmp_path)])
     said = capsys.readouterr().out
     assert "fashion-mini, validation part" in said
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model-int8.onnx", "model.onnx", "model.pt2", "preprocessing.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "model-int8.onnx",
+        "model-onnxruntime.onnx",
+        "model.onnx",
+        "model.pt2",
+        "preprocessing.json",
+    ]
     images = FashionMini(Path()).read("test")
     predictor = Predictor.load(run)
     pixels = images.pixels[:500]
     wanted = predictor.logits(predictor.preprocessing.batch(pixels))
-    torch.testing.assert_close(onnx_session(tmp_path / "model.onnx")(pixels), wanted, atol=1e-4, rtol=0)
+    for name in ("model.onnx", "model-onnxruntime.onnx"):
+        torch.testing.assert_close(onnx_session(tmp_path / name)(pixels), wanted, atol=1e-4, rtol=0)
     torch.testing.assert_close(torch.export.load(tmp_path / "model.pt2").module()(pixels), wanted, atol=1e-4, rtol=0)
     small = onnx_session(tmp_path / "model-int8.onnx")(pixels)
     accuracy = [float((logits.argmax(-1) == images.labels[:500]).float().mean()) for logits in (wanted, small)]
-    assert abs(accuracy[0] - accuracy[1]) <= 0.02  # hardly trained; trained ones: tests/test_pretrained.py
+    assert abs(accuracy[0] - accuracy[1]) <= 0.02  # hardly trained; trained ones: tests/tools/test_pretrained.py
     assert (tmp_path / "model-int8.onnx").stat().st_size < (tmp_path / "model.onnx").stat().st_size
     import onnx
 
@@ -67,11 +74,16 @@ def test_times_beside_other_work_are_said_to_be_unreliable(
         monkeypatch.setattr(load, name, lambda *_: load.Load(1.9, 2, 9.7))
     monkeypatch.setattr(load.Sample, "since", lambda _: load.Load(1.9, 2, 9.7))
     main(["export", str(next(runs.glob("mixed-seed0*"))), "--format", "onnx", "--out", str(tmp_path)])
-    assert "ther work is running (load 9.7 on 2 cores, 1.9 of 2 busy with it): these times are not reliable" in capsys.readouterr().out
+    assert (
+        "ther work is running (load 9.7 on 2 cores, 1.9 of 2 busy with it): these times are not reliable"
+        in capsys.readouterr().out
+    )
 
 
 def test_resizing_goes_with_the_model(tmp_path: Path) -> None:
-    prepare = Preprocessing(classes=tuple("abcdefghij"), channels=3, stored=(12, 10), size=(16, 16), mean=(0.5,), std=(0.25,))
+    prepare = Preprocessing(
+        classes=tuple("abcdefghij"), channels=3, stored=(12, 10), size=(16, 16), mean=(0.5,), std=(0.25,)
+    )
     predictor = Predictor(vix.create_model("vit", **{**SMALL, "depth": 1}).eval(), prepare)
     found = export(predictor, FORMS, tmp_path, None, dynamic_batch=True, batch=3, tested=0)
     assert max(e.difference for e in found) <= 1e-4
@@ -97,7 +109,10 @@ def test_every_kernel(kernel: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_compiled_package(tmp_path: Path) -> None:
-    assert differences(vix.create_model("vit", attention="performer(kernel=relu)", **SMALL), ["aot"], tmp_path)["aot"] <= 1e-4
+    assert (
+        differences(vix.create_model("vit", attention="performer(kernel=relu)", **SMALL), ["aot"], tmp_path)["aot"]
+        <= 1e-4
+    )
 
 
 def test_what_cannot_be_exported_is_a_sentence(
@@ -108,11 +123,17 @@ def test_what_cannot_be_exported_is_a_sentence(
     (tmp_path / "empty").mkdir()
     for args, says in (
         ([], "which model?"),
-        ([run, "--format", "tflite"], "--format must be one or more of onnx, torch, aot, int8, separated by commas, not tflite"),
+        (
+            [run, "--format", "tflite"],
+            "--format must be one or more of onnx, onnxruntime, torch, aot, int8, separated by commas, not tflite",
+        ),
         ([str(tmp_path / "empty")], "has no model"),
         ([run, "--format", "aot", "--out", str(tmp_path / "out")], "there is no C++ compiler"),
         ([run, "--batch", "0"], "batch"),
-        ([run, "--format", ""], "--format needs a value: one or more of onnx, torch, aot, int8, separated by commas"),
+        (
+            [run, "--format", ""],
+            "--format needs a value: one or more of onnx, onnxruntime, torch, aot, int8, separated by commas",
+        ),
         ([run, "--out", __file__], "is a file, and --out takes a folder"),
         ([run, "--out", "/proc/nowhere"], "cannot make the folder /proc/nowhere for --out"),
         ([run, "--data", "synthetic"], "and the model takes 28 x 28 with 1 channel"),
@@ -127,7 +148,18 @@ def test_one_format_that_fails_does_not_stop_the_others(
 ) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(SystemExit):
-        main(["export", str(next(runs.glob("exact-seed0*"))), "--format", "aot,torch", "--batch", "5000", "--out", str(tmp_path)])
+        main(
+            [
+                "export",
+                str(next(runs.glob("exact-seed0*"))),
+                "--format",
+                "aot,torch",
+                "--batch",
+                "5000",
+                "--out",
+                str(tmp_path),
+            ]
+        )
     said = capsys.readouterr()
     assert "there is no C++ compiler" in said.err
     assert "model.pt2" in said.out

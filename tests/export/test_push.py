@@ -50,12 +50,17 @@ class Hub(BaseHTTPRequestHandler):
             return self._reply({"errors": [], "warnings": []})
         name = "/".join(self.path.split("/")[3:5])
         if "/preupload/" in self.path:
-            files = [{"path": file["path"], "uploadMode": "regular", "shouldIgnore": False} for file in json.loads(body)["files"]]
+            files = [
+                {"path": file["path"], "uploadMode": "regular", "shouldIgnore": False}
+                for file in json.loads(body)["files"]
+            ]
             return self._reply({"files": files})
         for line in map(json.loads, body.splitlines()):
             if line["key"] == "file":
                 self.repositories[name][line["value"]["path"]] = base64.b64decode(line["value"]["content"])
-        return self._reply({"commitUrl": f"http://{self.headers['Host']}/{name}/commit/1", "commitOid": "1" * 40, "success": True})
+        return self._reply(
+            {"commitUrl": f"http://{self.headers['Host']}/{name}/commit/1", "commitOid": "1" * 40, "success": True}
+        )
 
     def do_GET(self) -> None:
         parts = self.path.partition("?")[0].strip("/").split("/")
@@ -66,7 +71,9 @@ class Hub(BaseHTTPRequestHandler):
             if parts[4:5] == ["tree"]:
                 entry = {"type": "file", "oid": "2" * 40}
                 return self._reply([{**entry, "path": name, "size": len(data)} for name, data in files.items()])
-            return self._reply({"id": "/".join(parts[2:4]), "sha": "1" * 40, "siblings": [{"rfilename": name} for name in files]})
+            return self._reply(
+                {"id": "/".join(parts[2:4]), "sha": "1" * 40, "siblings": [{"rfilename": name} for name in files]}
+            )
         data = self.repositories.get("/".join(parts[:2]), {}).get("/".join(parts[4:]))
         if data is None:
             return self._reply({"error": "Entry not found"}, 404, X_Error_Code="EntryNotFound")
@@ -83,10 +90,16 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, d
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_address[1]}"
     Hub.repositories = {}
-    for name, value in {"ENDPOINT": address, "HF_HUB_CACHE": str(tmp_path / "kept"), "HF_HUB_DISABLE_XET": True}.items():
+    for name, value in {
+        "ENDPOINT": address,
+        "HF_HUB_CACHE": str(tmp_path / "kept"),
+        "HF_HUB_DISABLE_XET": True,
+    }.items():
         monkeypatch.setattr(huggingface_hub.constants, name, value)
     template = huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE
-    monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{" + template.partition("/{")[2])
+    monkeypatch.setattr(
+        huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{" + template.partition("/{")[2]
+    )
     monkeypatch.setenv("HF_TOKEN", "secret")
     yield Hub.repositories
     server.shutdown()
@@ -96,7 +109,13 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, d
 def test_to_the_hub_and_back(runs: Path, hub: dict[str, dict[str, bytes]], tmp_path: Path) -> None:
     run = next(runs.glob("mixed-seed0*"))
     assert vix.push_to_hub(run, "me/clothes").endswith("/me/clothes")
-    assert set(hub["me/clothes"]) == {"README.md", "config.json", "model.safetensors", "preprocessing.json", "recipe.json"}
+    assert set(hub["me/clothes"]) == {
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "preprocessing.json",
+        "recipe.json",
+    }
     hub["me/clothes"] |= {"modeling.py": b"1 / 0", "pytorch_model.bin": b"cos\nsystem\n"}
     back, here = vix.from_pretrained("me/clothes"), Predictor.load(run)
     fetched = {path.name for path in (tmp_path / "kept").glob("*/snapshots/*/*")}

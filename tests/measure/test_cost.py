@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.attention.cases import ALL, WORDS, slow_unless, word
+from tests.support.attentions import ALL, WORDS, slow_unless, word
 from vixformer import create_attention, create_model
 from vixformer.attention.base import Mechanism
 from vixformer.measure.cost import bytes_kept, layer_costs, model_cost, multiply_adds, parameters
@@ -23,6 +23,21 @@ def test_parameters_counts_shared_ones_once_and_bare_ones_apart() -> None:
 
 def test_multiply_adds_of_a_linear_layer() -> None:
     assert multiply_adds(nn.Linear(30, 7), torch.randn(2, 5, 30)) == 2 * 5 * 30 * 7
+
+
+def test_multiply_adds_that_torch_cannot_count_are_those_of_the_formula() -> None:
+    """A transform of 64 tokens of 128 channels is 5 n log2 n operations, half of them, two a multiply-add."""
+    transform = 5 * 64 * 128 * 13 // 4
+    module = create_attention("fourier", dim=128, num_heads=4, num_tokens=64)
+    assert multiply_adds(module, torch.randn(3, 64, 128)) == 3 * transform
+    model = create_model("vit", attention="fourier", depth=2, stem="linear", pool="mean")
+    layers = layer_costs(model)
+    assert (
+        [layer.core_multiply_adds for layer in layers] == [layer.multiply_adds for layer in layers] == [transform] * 2
+    )
+    exact = create_model("vit", attention="softmax", depth=2, stem="linear", pool="mean")
+    apart = 4 * 64 * 128 * 128 + 2 * 64 * 64 * 128 - transform
+    assert model_cost(exact).multiply_adds - model_cost(model).multiply_adds == 2 * apart
 
 
 def test_bytes_kept_counts_what_backward_needs() -> None:
@@ -53,7 +68,9 @@ def test_nothing_is_kept_but_q_k_v_and_the_output(attention: str, limit: float) 
     assert kept <= limit * unit
 
 
-@pytest.mark.parametrize("attention", ["performer(features=64)", "performer(kernel=relu, features=64)", "nystrom(landmarks=64)"])
+@pytest.mark.parametrize(
+    "attention", ["performer(features=64)", "performer(kernel=relu, features=64)", "nystrom(landmarks=64)"]
+)
 @pytest.mark.parametrize(("batch", "n"), [(4, 65), (1, 785)])
 def test_at_most_half_of_what_the_peers_keep(attention: str, batch: int, n: int) -> None:
     peers = pytest.importorskip("benchmarks.peers")
@@ -74,7 +91,9 @@ def test_layers_and_model() -> None:
     assert model.training  # as it was
 
 
-@pytest.mark.parametrize("attention", [slow_unless(a in WORDS, a) for a in ALL if not Mechanism.members[word(a)].by_formula])
+@pytest.mark.parametrize(
+    "attention", [slow_unless(a in WORDS, a) for a in ALL if not Mechanism.members[word(a)].by_formula]
+)
 def test_what_a_mechanism_declares_agrees_with_the_counter(attention: str) -> None:
     model = create_model("vit", attention=attention, depth=1, stem="linear", pool="mean")
     (layer,) = layer_costs(model)
@@ -86,7 +105,9 @@ def test_what_a_mechanism_declares_agrees_with_the_counter(attention: str) -> No
 
 
 def test_layers_with_fewer_keys_or_wider_values() -> None:
-    layer = layer_costs(create_model("cvt", dims=(16,), depths=(1,), num_heads=(1,), kernels=(3,), strides=(2,), kv_stride=2))[0]
+    layer = layer_costs(
+        create_model("cvt", dims=(16,), depths=(1,), num_heads=(1,), kernels=(3,), strides=(2,), kv_stride=2)
+    )[0]
     assert layer.core_multiply_adds == 2 * 256 * 64 * 16
     wide = layer_costs(create_model("levit", value_ratio=2))[0]
     assert wide.core_multiply_adds == (1 + 2) * 64 * 64 * 128

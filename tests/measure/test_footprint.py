@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.training.test_loop import tiny
+from tests.support.recipes import tiny
 from vixformer import create_model
 from vixformer.measure.cost import torchsummary_bytes, weight_bytes
 from vixformer.measure.latency import interleaved
@@ -35,7 +35,16 @@ def test_a_summary_has_every_cost(tmp_path: Path) -> None:
 
 
 def test_memory_is_about_what_the_tensors_take() -> None:
-    wide = {"name": "vit", "img_size": 32, "in_chans": 3, "num_classes": 10, "patch_size": 4, "embed_dim": 128, "depth": 4, "num_heads": 4}
+    wide = {
+        "name": "vit",
+        "img_size": 32,
+        "in_chans": 3,
+        "num_classes": 10,
+        "patch_size": 4,
+        "embed_dim": 128,
+        "depth": 4,
+        "num_heads": 4,
+    }
     found = peak_memory([Job(wide, 1), Job(wide, 32), Job({**wide, "attention": "fourier"}, 32)])
     assert found is not None
     one, many, fourier = found
@@ -46,7 +55,9 @@ def test_memory_is_about_what_the_tensors_take() -> None:
     assert fourier.train < many.train
 
 
-@pytest.mark.parametrize("options", [{}, {"stem": "conv", "patch_size": 1}, {"attention": "fourier"}, {"attention": "linformer(rank=8)"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"stem": "conv", "patch_size": 1}, {"attention": "fourier"}, {"attention": "linformer(rank=8)"}]
+)
 def test_torchsummary_says_the_same(options: dict, capsys: pytest.CaptureFixture[str]) -> None:
     torchsummary = pytest.importorskip("torchsummary")
     model = create_model("vit", img_size=16, depth=2, embed_dim=32, num_heads=2, **options)

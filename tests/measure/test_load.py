@@ -86,8 +86,10 @@ def test_what_disturbs_depends_on_the_threads() -> None:
     assert [QUIET.disturbs(n) for n in (1, 2)] == [False, False]
     assert [Load(None, 2, 9.0).disturbs(n) for n in (1, 2)] == [False, False]  # unknown is not a complaint
     assert Load(3.0, 64, 3.0).disturbs(32) is False
-    assert BUSY.complaint(2) == (
-        "other work is running (load 9.7 on 2 cores, 1.9 of 2 busy with it): these times are not reliable; try OMP_NUM_THREADS=1"
+    assert (
+        BUSY.complaint(2)
+        == "other work is running (load 9.7 on 2 cores, 1.9 of 2 busy with it): these times are not reliable; try"
+        " OMP_NUM_THREADS=1"
     )
     assert BUSY.complaint(1).endswith("these times are not reliable; wait until it is over")
     assert QUIET.complaint(2) == ""
@@ -98,7 +100,11 @@ def test_what_is_said_beside_times() -> None:
     assert Watched(2, 2, QUIET).told([steady]) == ""
     assert "took over 3.2 times as long as the fastest" in Watched(2, 2, QUIET).told([steady, unsteady])
     assert Watched(1, 2, Load(1.0, 2, 1.0)).told([steady]).startswith("Timed on 1 of 2 threads")
-    assert Watched(1, 2, BUSY).told([steady]).startswith("Timed on 1 of 2 threads. Other work is running (load 9.7 on 2 cores")
+    assert (
+        Watched(1, 2, BUSY)
+        .told([steady])
+        .startswith("Timed on 1 of 2 threads. Other work is running (load 9.7 on 2 cores")
+    )
 
 
 def test_threads_beside_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,8 +143,10 @@ def test_nothing_is_published_beside_other_work(
         table_command("About.", "t", 1.0, "float32", lambda _: pytest.fail("measured all the same"))
     assert stop.value.code == 2
     said = capsys.readouterr().err
-    assert said == (
-        "other work is running (load 9.7 on 2 cores, 1.9 of 2 busy with it): nothing was published; run it again when it is over\n"
+    assert (
+        said
+        == "other work is running (load 9.7 on 2 cores, 1.9 of 2 busy with it): nothing was published; run it again"
+        " when it is over\n"
     )
     loads[0] = QUIET
     monkeypatch.setattr(Sample, "since", lambda _: BUSY)  # it began meanwhile

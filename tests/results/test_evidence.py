@@ -85,7 +85,9 @@ def test_a_p_value_is_at_most_one() -> None:
     assert (found.differs(), found.within(0.5)) == (1.0, 0.0)
 
 
-def _drawn(rng: np.random.Generator, seeds: tuple[int, int], noise: tuple[float, float], pairs: bool, apart: float) -> Effect:
+def _drawn(
+    rng: np.random.Generator, seeds: tuple[int, int], noise: tuple[float, float], pairs: bool, apart: float
+) -> Effect:
     """Two sides that are `apart`; with `pairs`, what a seed does to both sides is larger than the noise."""
     n, m = (min(seeds), min(seeds)) if pairs else seeds
     shared = rng.normal(0, 2.0, n) if pairs else np.zeros(max(n, m))
@@ -99,7 +101,14 @@ def _drawn(rng: np.random.Generator, seeds: tuple[int, int], noise: tuple[float,
 
 @pytest.mark.parametrize(
     ("seeds", "noise"),
-    [((2, 2), (0.6, 0.6)), ((3, 3), (0.6, 0.6)), ((3, 3), (1.0, 0.3)), ((5, 5), (1.0, 0.3)), ((5, 3), (0.5, 1.0)), ((10, 4), (1.0, 1.0))],
+    [
+        ((2, 2), (0.6, 0.6)),
+        ((3, 3), (0.6, 0.6)),
+        ((3, 3), (1.0, 0.3)),
+        ((5, 5), (1.0, 0.3)),
+        ((5, 3), (0.5, 1.0)),
+        ((10, 4), (1.0, 1.0)),
+    ],
 )
 @pytest.mark.parametrize("pairs", [True, False])
 def test_intervals_cover_what_is_true(seeds: tuple[int, int], noise: tuple[float, float], pairs: bool) -> None:
@@ -114,30 +123,38 @@ def test_intervals_cover_what_is_true(seeds: tuple[int, int], noise: tuple[float
 @pytest.mark.parametrize(("seeds", "noise"), [((5, 2), (0.2, 1.0)), ((3, 2), (0.5, 1.0)), ((5, 2), (1.0, 1.0))])
 def test_two_runs_beside_many_do_not_cover_too_little(seeds: tuple[int, int], noise: tuple[float, float]) -> None:
     rng = np.random.default_rng(3)
-    assert sum(abs((one := _drawn(rng, seeds, noise, False, 0.0)).mean) <= one.half for _ in range(DRAWS)) / DRAWS >= 0.935
+    assert (
+        sum(abs((one := _drawn(rng, seeds, noise, False, 0.0)).mean) <= one.half for _ in range(DRAWS)) / DRAWS >= 0.935
+    )
 
 
 @pytest.mark.parametrize("seeds", [(2, 2), (3, 3), (5, 3)])
 @pytest.mark.parametrize("pairs", [True, False])
 def test_a_verdict_is_seldom_wrong(seeds: tuple[int, int], pairs: bool) -> None:
-    """The worst cases: a difference as large as the margin, which must not be ruled out, and none, which must not be shown."""
+    """The worst cases: a difference as large as the margin, which must not be ruled out, and none, which must not be
+    shown."""
     rng, limit = np.random.default_rng(1), 0.5
     for apart, wrong in ((limit, "ruled out"), (-limit, "ruled out"), (0.0, "shown")):
-        found = [judge([(_drawn(rng, seeds, (0.15, 0.15), pairs, apart), "different", limit)])[0].verdict for _ in range(DRAWS)]
+        found = [
+            judge([(_drawn(rng, seeds, (0.15, 0.15), pairs, apart), "different", limit)])[0].verdict
+            for _ in range(DRAWS)
+        ]
         assert found.count(wrong) / DRAWS <= 0.058  # 5 %, and the noise of 4,000 draws
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.4])
 def test_a_family_seldom_errs_at_all(shared: float) -> None:
-    """Ten claims that are all false, five of them of nothing and five of the margin: any verdict that errs counts. With `shared`, all are
-    to the same runs, as in a table."""
+    """Ten claims that are all false, five of them of nothing and five of the margin: any verdict that errs counts. With
+    `shared`, all are to the same runs, as in a table."""
     rng, limit, families, wrong = np.random.default_rng(2), 1.0, 1_000, 0
     for _ in range(families):
         reference = rng.normal(0, shared, 5)
         effects: list[tuple[Effect | None, Says, float]] = []
         for truth in [0.0] * 5 + [limit] * 5:
             other = reference if shared else rng.normal(0, 0.4, 5)
-            effects.append((effect(dict(enumerate(truth + rng.normal(0, 0.4, 5))), dict(enumerate(other))), "different", limit))
+            effects.append(
+                (effect(dict(enumerate(truth + rng.normal(0, 0.4, 5))), dict(enumerate(other))), "different", limit)
+            )
         judged = [one.verdict for one in judge(effects)]
         wrong += "shown" in judged[:5] or "ruled out" in judged[5:]
     assert 0 < wrong / families <= 0.064  # 5 %, and the noise of 1,000 families

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.support.runs import read_groups
+from tools.runs import RECORDS
 from vixformer.cli import main
 from vixformer.results.evidence import effect, judge
-from vixformer.results.groups import read_groups
 from vixformer.results.power import needs, seeds_needed, uncertainty
 
 DRAWS = 1_500
@@ -67,8 +70,8 @@ def test_the_table_is_of_the_runs(runs: Path, capsys: pytest.CaptureFixture[str]
         assert need.sd == pytest.approx(np.std(mine - theirs, ddof=1))
         assert (need.show, need.rule_out) == (seeds_needed(need.sd, effect=1.0), seeds_needed(need.sd, margin=0.5))
         spent = [(run.summary or {})["seconds_in_all"] for n in (need.one, "exact") for run in groups[n].runs]
-        assert need.minutes(5) == pytest.approx(3 * sum(spent) / 2 / 60)
-        assert need.minutes(2) == 0
+        assert need.seconds_for(5) == pytest.approx(3 * sum(spent) / 2)
+        assert need.seconds_for(2) == 0
     main(["power", str(runs), "--effect", "2", "--margin", "1", "--against", "mixed"])
     said = capsys.readouterr().out
     assert "to show 2" in said
@@ -76,6 +79,22 @@ def test_the_table_is_of_the_runs(runs: Path, capsys: pytest.CaptureFixture[str]
     assert "Intervals of 95 %: paired by seed and split." in said
     assert "A spread of 2 seeds is uncertain" in said
     assert said.count(" mixed ") >= 3
+    assert "The difference is to mixed. " in said
+
+
+def test_eighty_columns_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    out.isatty = lambda: True
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("vixformer.tables._width", lambda: 80)
+    main(["power", str(RECORDS / "lens.jsonl")])
+    lines = re.sub(r"\x1b\[\d*m", "", out.getvalue()).splitlines()
+    assert max(map(len, lines)) <= 80
+    (row,) = [line for line in lines if line.startswith("cifar10/exact-conv ")]
+    assert re.search(r"[+-]\d\.\d\d ± \d\.\d\d +\d+ +\d+ min +\d+ +[\d.]+ h$", row)
+    said = " ".join(lines)
+    assert "Every name in the column model begins with lens/" in said
+    assert "The difference is to exact attention of the same training conditions." in said
 
 
 def test_a_single_exact_run_does_not_stand_for_those_with_a_spread(runs: Path, tmp_path: Path) -> None:

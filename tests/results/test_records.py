@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.runs import write_run
-from tests.training.test_loop import tiny
+from tests.support.recipes import tiny
+from tests.support.runs import read_groups, write_run
 from tools import runs as tool
 from tools.runs import RECORDS
 from vixformer.cli import main
 from vixformer.ops import native
 from vixformer.recipes import load_recipe
-from vixformer.results.groups import find_runs, read_groups
+from vixformer.results.groups import find_runs
 from vixformer.results.records import Record, add_records, read_records, record_of, recorded_runs, run_of
 from vixformer.results.runs import Run, content, list_runs
 from vixformer.results.schema import AVERAGES
@@ -50,7 +50,10 @@ def test_a_record_gives_back_its_run(runs: Path, tmp_path: Path) -> None:
     assert back.summary is not None
     assert back.summary.keys() == summary.keys()
     for key, value in summary.items():
-        assert back.summary[key] == (pytest.approx(value, rel=1e-6) if isinstance(value, float) else value) or key == "per_class", key
+        assert (
+            back.summary[key] == (pytest.approx(value, rel=1e-6) if isinstance(value, float) else value)
+            or key == "per_class"
+        ), key
     for name, scores in summary["per_class"].items():
         assert back.summary["per_class"][name] == pytest.approx(scores), name
     for told, epoch in zip(back.history(), run.history(), strict=True):
@@ -103,7 +106,8 @@ def test_classes_of_a_large_set_are_three_counts_each(runs: Path) -> None:
 
 
 def test_kept_records_say_what_they_said_when_they_were_written() -> None:
-    """A recipe is written without its defaults: where one of them changes, records are no longer of the content they are known by."""
+    """A recipe is written without its defaults: where one of them changes, records are no longer of the content they
+    are known by."""
     for record in read_records(RECORDS):
         assert content(run_of(record, RECORDS).recipe, record["digest"]) == record["id"], record["name"]
 
@@ -128,12 +132,26 @@ def test_content_is_recorded_once_and_in_any_order_the_file_is_the_same(three: l
     assert read_records(tmp_path / "a") == three
 
 
+def test_a_folder_for_records_is_made_and_letters_stay_letters(three: list[Record], tmp_path: Path) -> None:
+    conditions = {**three[0]["conditions"], "processor": "schneller Prozeßor"}
+    assert add_records(tmp_path / "a/b", [{**three[0], "conditions": conditions}]) == 1  # pyright: ignore
+    assert add_records(tmp_path / "a/b", three) == 2
+    assert "schneller Prozeßor" in (tmp_path / "a/b/hybrid.jsonl").read_text()
+
+
+def test_a_class_that_nobody_has_and_nobody_predicts_has_no_score(three: list[Record]) -> None:
+    classes = {"names": ["a", "b"], "support": [4, 0], "predicted": [4, 0], "hits": [2, 0]}
+    summary = run_of({**three[0], "classes": classes}, Path("x.jsonl")).summary or {}  # pyright: ignore
+    assert summary["per_class"]["a"] == {"precision": 0.5, "recall": 0.5, "f1-score": 0.5, "support": 4.0}
+    assert summary["per_class"]["b"] == {"precision": 0.0, "recall": 0.0, "f1-score": 0.0, "support": 0.0}
+
+
 def test_two_processes_add_at_once(three: list[Record], tmp_path: Path) -> None:
     (tmp_path / "given").write_text(json.dumps(three))
     script = (
-        "import json, sys; from pathlib import Path; from vixformer.results.records import add_records\n"
-        "given = json.loads(Path(sys.argv[1], 'given').read_text())\n"
-        "for i in range(20): add_records(Path(sys.argv[1]), [{**given[int(sys.argv[2])], 'id': f'{sys.argv[2]}{i:011x}'}])"
+        "import json, sys; from pathlib import Path; from vixformer.results.records import add_records\ngiven ="
+        " json.loads(Path(sys.argv[1], 'given').read_text())\nfor i in range(20): add_records(Path(sys.argv[1]),"
+        " [{**given[int(sys.argv[2])], 'id': f'{sys.argv[2]}{i:011x}'}])"
     )
     writers = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(number)]) for number in (0, 1)]
     assert [writer.wait() for writer in writers] == [0, 0]
@@ -172,7 +190,10 @@ def test_git_merges_what_two_machines_added(three: list[Record], tmp_path: Path)
         ({"id": "short"}, "line 2, is no record: id String should match"),
         ({"seed": "one"}, "line 2, is no record: seed should be a valid integer"),
         ({"name": "../up"}, "line 2, is no record: name String should match"),
-        ({"curve": {"val_top1": [1.0], "val_loss": []}}, "line 2, is no record: the columns of its curve should have the same length"),
+        (
+            {"curve": {"val_top1": [1.0], "val_loss": []}},
+            "line 2, is no record: the columns of its curve should have the same length",
+        ),
         (
             {"classes": {"names": ["a", "b"], "confusion": [[1, 2]]}},
             "line 2, is no record: its classes should have as many counts as names",
@@ -182,9 +203,14 @@ def test_git_merges_what_two_machines_added(three: list[Record], tmp_path: Path)
         (None, "line 2, is not JSON"),
     ],
 )
-def test_a_damaged_line_is_named_and_the_others_are_read(three: list[Record], tmp_path: Path, change: Any, message: str) -> None:
+def test_a_damaged_line_is_named_and_the_others_are_read(
+    three: list[Record], tmp_path: Path, change: Any, message: str
+) -> None:
     path = tmp_path / "hybrid.jsonl"
-    good, line = json.dumps(three[0]), "<<<<<<< HEAD" if change is None else json.dumps({**three[1], "id": "0" * 12, **change})
+    good, line = (
+        json.dumps(three[0]),
+        "<<<<<<< HEAD" if change is None else json.dumps({**three[1], "id": "0" * 12, **change}),
+    )
     path.write_text(f"{good}\n{line}\n")
     problems: list[str] = []
     (run,) = recorded_runs(tmp_path, problems.append)
@@ -209,7 +235,9 @@ def test_a_file_of_something_else_is_named_once(three: list[Record], tmp_path: P
     assert len(found.damaged) == 1
 
 
-def test_reports_and_lists_read_records(three: list[Record], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_and_lists_read_records(
+    three: list[Record], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     add_records(tmp_path / "records", three)
     file = tmp_path / "records/hybrid.jsonl"
     for place in (tmp_path, tmp_path / "records", file):
@@ -230,20 +258,24 @@ def test_a_record_of_an_unfinished_run_is_refused(three: list[Record], tmp_path:
         record_of(run, NAME)
 
 
-def test_runs_are_collected_by_the_names_of_their_recipes(three: list[Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_collected_by_the_names_of_their_recipes(
+    three: list[Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tool, "RECORDS", tmp_path / "records")
     for record in three:
         run = run_of(record, tmp_path / "runs")
         write_run(run, run.folder)
     assert (tool.collect([tmp_path / "runs"]), tool.collect([tmp_path / "runs"])) == (3, 0)
-    (kept,) = tool.kept_runs().values()
+    ((kept,),) = tool.kept_sets().values()
     assert [run.summary["seed"] for run in kept] == [42, 43, 44]
     write_run(run_of(three[0], tmp_path), tmp_path / "runs" / "my-own")
     with pytest.raises(ValueError, match="my-own is not named after a recipe"):
         tool.collect([tmp_path / "runs"])
 
 
-def test_runs_of_today_and_of_before_are_told_apart(three: list[Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_of_today_and_of_before_are_told_apart(
+    three: list[Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tool, "RECORDS", tmp_path)
     old = run_of(three[0], tmp_path)
     recipe = load_recipe(NAME)
@@ -256,10 +288,12 @@ def test_runs_of_today_and_of_before_are_told_apart(three: list[Record], tmp_pat
     assert [run.differs for run in new] == [(), ()]
     assert [run.differs for run in before] == [("train.lr",)]
     assert tool.changed(before[0].recipe, NAME) == {"train.lr": (0.5, recipe.train.lr)}
-    assert tool.kept_runs() == {NAME: new}  # never mixed
     names = {group.name: len(group.runs) for group in read_groups([tmp_path])}
     attention = recipe.model.attention
-    assert names == {f"{NAME} ({attention}, 1 epoch of 100%)": 2, f"{NAME} ({attention}, {recipe.train.epochs} epochs of 100%)": 1}
+    assert names == {
+        f"{NAME} ({attention}, 1 epoch of 100%)": 2,
+        f"{NAME} ({attention}, {recipe.train.epochs} epochs of 100%)": 1,
+    }
     tool.keep(replace(old, recipe=replace(other, train=replace(other.train, lr=0.25))), NAME)
     assert [name.rpartition(", ")[2] for name in (group.name for group in read_groups([tmp_path]))] == [
         "1 epoch of 100%)", "lr 0.25)", "lr 0.5)",

@@ -7,22 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from vixformer.config import Data
+from tests.support.recipes import quick
+from tests.support.rows import row
+from vixformer.commands.comparison import comparison
 from vixformer.data.dataset import data_digest
-from vixformer.experiments.compare import Comparison, Row, compare
-from vixformer.measure.latency import Timing
+from vixformer.experiments.compare import Comparison, compare
 from vixformer.recipes import load_recipe
 from vixformer.results.evidence import effect
 from vixformer.results.groups import find_runs
-from vixformer.results.runs import RECIPE, Spread, column, content, list_runs, read_run, spread
-from vixformer.terminal import comparison
+from vixformer.results.runs import RECIPE, column, content, list_runs, read_run, spread
 from vixformer.training.observer import Observer
-
-
-def quick(name: str) -> tuple[str, object]:
-    recipe = load_recipe(name)
-    model = replace(recipe.model, embed_dim=16, depth=2, num_heads=2, patch_size=7)  # pyright: ignore[reportCallIssue]
-    return name, replace(recipe, data=Data(fraction=0.02), model=model, train=replace(recipe.train, epochs=1, batch_size=32, measure=False))
 
 
 def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
@@ -34,7 +28,10 @@ def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
         return Observer()
 
     rows = compare(recipes, tmp_path, seeds=2, observer=observer).rows  # pyright: ignore[reportArgumentType]
-    assert [(r.name, r.seeds, r.attention) for r in rows] == [("quick/exact", 2, "softmax"), ("quick/first-relu", 2, rows[1].attention)]
+    assert [(r.name, r.seeds, r.attention) for r in rows] == [
+        ("quick/exact", 2, "softmax"),
+        ("quick/first-relu", 2, rows[1].attention),
+    ]
     assert rows[0].test_top1.count == 2
     assert rows[0].test_top1.sd is not None
     assert rows[0].inference is not None
@@ -51,7 +48,10 @@ def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
     assert set(rows[0].by_seed) == {0, 1}
     columns, (_, other), notes = comparison(Comparison(rows))
     assert other[columns.index("difference")] == str(effect(rows[1].by_seed, rows[0].by_seed))
-    assert any("The difference is to quick/exact, in points. Intervals of 95 %: paired by seed and split." in note for note in notes)
+    assert any(
+        "The difference is to quick/exact, in points. Intervals of 95 %: paired by seed and split." in note
+        for note in notes
+    )
     runs = list_runs(tmp_path)
     assert len(runs) == 4
     assert all(run.summary is not None and len(run.history()) == 1 for run in runs)
@@ -73,12 +73,6 @@ def test_folds(tmp_path: Path) -> None:
     assert "3 folds" in notes[0]
 
 
-def row(name: str, attention: str, by_seed: dict[int, float], parameters: int = 1000) -> Row:
-    once = Timing(1.0, 1.0, 1.0, 0.0, 1)
-    top1, seconds = spread(by_seed.values()), Spread(1.0, None, 1)
-    return Row(name, attention, len(by_seed), None, parameters, top1, by_seed, None, seconds, once, kept=1, peak=None, folders=())
-
-
 def test_a_table_says_what_it_cannot_tell() -> None:
     rows = [
         row("exact", "softmax", {0: 70.0, 1: 72.0, 2: 71.0}),
@@ -90,8 +84,8 @@ def test_a_table_says_what_it_cannot_tell() -> None:
     assert [c[at] for c in cells] == ["", "+0.50 ± 0.25", "+5.17 ± 0.72"]
     assert [c[verdict] for c in cells] == ["", "shown", "shown"]
     assert (
-        "Intervals of 95 %: paired by seed and split. Verdicts are against a margin of 0.5 points, and together as a family of 2"
-        in " ".join(notes)
+        "Intervals of 95 %: paired by seed and split. Verdicts are against a margin of 0.5 points, and together as a"
+        " family of 2" in " ".join(notes)
     )
     assert "Not of the same size as exact, in parameters: near (+2.1%)." in notes
     columns, cells, notes = comparison(Comparison(rows), "far")
@@ -116,7 +110,10 @@ def test_verdicts_are_against_the_margin_given_beforehand() -> None:
 
 
 def test_runs_of_other_splits_are_no_pairs() -> None:
-    rows = [row("exact", "softmax", {0: 70.0, 1: 72.0, 2: 71.0}), replace(row("other", "lens", {0: 75.0, 1: 77.5, 2: 76.0}), split="else")]
+    rows = [
+        row("exact", "softmax", {0: 70.0, 1: 72.0, 2: 71.0}),
+        replace(row("other", "lens", {0: 75.0, 1: 77.5, 2: 76.0}), split="else"),
+    ]
     _, cells, notes = comparison(Comparison(rows))
     assert cells[1][4] == str(effect({0: 75.0, 1: 77.5, 2: 76.0}, {3: 70.0, 4: 72.0, 5: 71.0}))
     assert any("Intervals of 95 %: Welch." in note for note in notes)

@@ -16,7 +16,8 @@ from vixformer.data.mini import FashionMini
 
 @contextmanager
 def counted() -> Iterator[Counter[str]]:
-    """Counts `models` that are built on any device, `train` and `test` parts that are read, and `layers` that are fitted."""
+    """Counts `models` that are built on any device, `train` and `test` parts that are read, and `layers` that are
+    fitted."""
     found: Counter[str] = Counter()
 
     def counting(what: str | None, function: Any) -> Any:

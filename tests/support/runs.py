@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.runs import RECORDS
+from vixformer.results.groups import Group, find_runs, some_groups
 from vixformer.results.records import recorded_runs
 from vixformer.results.runs import HISTORY, RECIPE, SUMMARY, Run
 
@@ -21,3 +23,7 @@ def write_run(run: Run, folder: Path) -> None:
     (folder / RECIPE).write_text(run.recipe.to_json())
     (folder / SUMMARY).write_text(json.dumps(run.summary))
     (folder / HISTORY).write_text("".join(json.dumps(epoch) + "\n" for epoch in run.history()))
+
+
+def read_groups(folders: Sequence[Path]) -> list[Group]:
+    return some_groups(find_runs(folders), folders)

@@ -25,7 +25,8 @@ class StandIn(types.ModuleType):
     __path__ = []
     __getattr__ = Anything.__getattr__
 
-for name in ("torchvision", "torchvision.ops", "torchvision.ops.misc", "torchvision.transforms", "torchvision.transforms.functional",
+for name in ("torchvision", "torchvision.ops", "torchvision.ops.misc", "torchvision.transforms",
+             "torchvision.transforms.functional",
              "torchvision.datasets", "torchvision.models", "torchvision.models.feature_extraction"):
     sys.modules[name] = StandIn(name)
     sys.modules[name].__spec__ = ModuleSpec(name, None, is_package=True)

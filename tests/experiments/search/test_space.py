@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.training.test_loop import tiny
+from tests.support.recipes import tiny
 from vixformer import load_recipe
 from vixformer.experiments.search import spaces
 from vixformer.experiments.search.space import SPACES, Choice, Range, Space, read_space, space_from_dict
@@ -16,7 +16,8 @@ from vixformer.experiments.search.space import SPACES, Choice, Range, Space, rea
 
 def test_words() -> None:
     space = read_space(
-        "train.lr=1e-4..1e-2:log; model.depth=1..4; train.batch_size=64|128; model.attention=performer(features={m}); m=8|16"
+        "train.lr=1e-4..1e-2:log; model.depth=1..4; train.batch_size=64|128; model.attention=performer(features={m});"
+        " m=8|16"
     )
     assert space.varied == {
         "train.lr": Range(1e-4, 1e-2, log=True),
@@ -41,7 +42,11 @@ def test_a_file_says_the_same(tmp_path: Path) -> None:
     space = read_space(str(path))
     assert space == space_from_dict(values)
     found = space.applied(tiny(), {"train.lr": 1e-3, "optimizer": "sgd", "layer0": "softmax", "layer1": "hedgehog"})
-    assert (found.train.optimizer, found.train.schedule, found.model.attention) == ("sgd", "cosine", "softmax + hedgehog")
+    assert (found.train.optimizer, found.train.schedule, found.model.attention) == (
+        "sgd",
+        "cosine",
+        "softmax + hedgehog",
+    )
 
 
 def test_grids() -> None:
@@ -69,7 +74,9 @@ def test_every_named_space_fits_its_recipe(name: str) -> None:
 
 
 def test_the_spaces_of_the_documents() -> None:
-    assert {name: SPACES[name]().size(4) for name in ("cifar-kernels/vit", "cifar-kernels/exp-grid", "hybrid/layouts")} == {
+    assert {
+        name: SPACES[name]().size(4) for name in ("cifar-kernels/vit", "cifar-kernels/exp-grid", "hybrid/layouts")
+    } == {
         "cifar-kernels/vit": 2**8,
         "cifar-kernels/exp-grid": 4 * 5 * 2 * 3 * 5 * 3 * 3,
         "hybrid/layouts": 25,
@@ -100,7 +107,10 @@ def test_sentences_about_words(words: str, message: str) -> None:
         ("trian.lr=1|2", 'trian.lr: unknown section "trian"'),
         ("train.lrr=1|2", 'train.lrr: unknown field of train "lrr"'),
         ("features=1|2", '"features" is not a field of a recipe'),
-        ("model.attention=performer(features={m}); train.seed=1|2", "a template names {m}, which the space has no values for"),
+        (
+            "model.attention=performer(features={m}); train.seed=1|2",
+            "a template names {m}, which the space has no values for",
+        ),
     ],
 )
 def test_sentences_about_fields(words: str, message: str) -> None:
@@ -111,7 +121,10 @@ def test_sentences_about_fields(words: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"optimizer": {"adam": {"lr": 1}}}, '"lr" is not a field of a recipe: fields that go together are written in full'),
+        (
+            {"optimizer": {"adam": {"lr": 1}}},
+            '"lr" is not a field of a recipe: fields that go together are written in full',
+        ),
         ({"optimizer": {"adam": {"train.lr": [1]}}}, "optimizer: a value must be a word, a number"),
         ({"train.lr": [[1], [2]]}, r"train.lr: a value must be a word, a number, true, false or null, not \[1\]"),
         ({"optimizer": {}}, "optimizer: give it a range"),
@@ -125,7 +138,9 @@ def test_sentences_about_files(values: dict[str, object], message: str) -> None:
 
 
 def test_a_template_is_no_format() -> None:
-    space = space_from_dict({"width": [16], "model.attention": "softmax{width:>9}{width.__class__}", "model.embed_dim": "{width}"})
+    space = space_from_dict(
+        {"width": [16], "model.attention": "softmax{width:>9}{width.__class__}", "model.embed_dim": "{width}"}
+    )
     with pytest.raises(ValueError, match=r'cannot read the layout "softmax\{width:>9\}|attention'):
         space.applied(tiny(), {"width": 16}).build()
 

@@ -11,25 +11,33 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.support.runs import read_groups
 from tools.runs import RECORDS
 from vixformer.cli import main
 from vixformer.report.figures import Figure, all_figures
 from vixformer.report.figures.style import Look, complete, fitted, font_of, measured, size_of, svg
 from vixformer.report.table import digits
 from vixformer.report.whole import asset
-from vixformer.results.groups import read_groups
 
 SIGHT = {
     "usual": np.eye(3),
-    "protan": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),
-    "deutan": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]),
-    "tritan": np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]),
+    "protan": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deutan": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritan": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
 }
 """What an eye makes of linear red, green and blue (Machado, Oliveira and Fernandes, 2009, complete)."""
 
 
 def lab(linear: np.ndarray) -> np.ndarray:
-    to_xyz = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
+    to_xyz = np.array(
+        [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+    )
     xyz = linear @ to_xyz.T / np.array([0.95047, 1, 1.08883])
     f = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
     return np.stack([116 * f[..., 1] - 16, 500 * (f[..., 0] - f[..., 1]), 200 * (f[..., 1] - f[..., 2])], -1)
@@ -62,11 +70,18 @@ def test_colors_stay_apart_for_every_eye_and_on_gray_paper(name: str, apart: flo
 def crowded() -> Figure:
     """31 models."""
     groups = [g for g in read_groups([RECORDS / "lens.jsonl"]) if g.name.startswith("lens/parts/")]
-    return max((f for f in all_figures(groups) if f.name.startswith("pareto-inference")), key=lambda f: len(f.spec["data"]["values"]))
+    return max(
+        (f for f in all_figures(groups) if f.name.startswith("pareto-inference")),
+        key=lambda f: len(f.spec["data"]["values"]),
+    )
 
 
-@pytest.mark.parametrize(("size", "font", "named"), [("", "sans-serif", 20), ("page", "serif", 20), ("column", "sans-serif", 8)])
-def test_no_two_words_of_a_crowded_chart_share_a_place(crowded: Figure, browser: Any, size: str, font: str, named: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "font", "named"), [("", "sans-serif", 20), ("page", "serif", 20), ("column", "sans-serif", 8)]
+)
+def test_no_two_words_of_a_crowded_chart_share_a_place(
+    crowded: Figure, browser: Any, size: str, font: str, named: int
+) -> None:
     drawn = svg(fitted(crowded, Look(size_of(size), font)))
     window = browser.new_page()
     window.set_content(drawn)
@@ -79,8 +94,15 @@ def test_no_two_words_of_a_crowded_chart_share_a_place(crowded: Figure, browser:
     assert sum(box[0] in names for box in boxes) >= named
     slack = 2  # boxes of letters have room above and below
     for (one, *a), (other, *b) in combinations(boxes, 2):
-        assert a[2] <= b[0] + slack or b[2] <= a[0] + slack or a[3] <= b[1] + slack or b[3] <= a[1] + slack, (one, other)
-    outside = [w for w, x, y, right, low in boxes if x < frame[0] - 1 or y < frame[1] - 1 or right > frame[2] + 1 or low > frame[3] + 1]
+        assert a[2] <= b[0] + slack or b[2] <= a[0] + slack or a[3] <= b[1] + slack or b[3] <= a[1] + slack, (
+            one,
+            other,
+        )
+    outside = [
+        w
+        for w, x, y, right, low in boxes
+        if x < frame[0] - 1 or y < frame[1] - 1 or right > frame[2] + 1 or low > frame[3] + 1
+    ]
     assert outside == []
 
 
@@ -94,7 +116,18 @@ def test_files_have_the_size_that_is_asked_for(crowded: Figure) -> None:
 
 
 def test_a_paper_gets_its_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["report", str(runs), "--only", "confusion", "--figures", str(tmp_path / "f"), "--title", "none", "--size", "column"]
+    asked = [
+        "report",
+        str(runs),
+        "--only",
+        "confusion",
+        "--figures",
+        str(tmp_path / "f"),
+        "--title",
+        "none",
+        "--size",
+        "column",
+    ]
     main([*asked, "--font", "serif", "--format", "svg,png,pdf"])
     drawn = (tmp_path / "f/confusion.svg").read_text()
     assert re.search(r'width="24[0-3][\d.]*pt"', drawn)

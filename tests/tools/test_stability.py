@@ -21,7 +21,9 @@ def small(lr: float) -> Recipe:
     model: Any = GELU_2.model
     model = replace(model, embed_dim=16, num_heads=2, conv_dims=(4, 4))
     data = replace(GELU_2.data, name="fashion-mini", fraction=0.05, crop=0)
-    return replace(GELU_2, data=data, model=model, train=replace(GELU_2.train, lr=lr, precision="float32", measure=False))
+    return replace(
+        GELU_2, data=data, model=model, train=replace(GELU_2.train, lr=lr, precision="float32", measure=False)
+    )
 
 
 def test_an_epoch_that_diverges_is_found() -> None:
@@ -40,7 +42,10 @@ def test_variants_change_what_they_say() -> None:
         raw = {title: parse(r.model.attention).stages[0].layers[0].kernel.raw for title, r in found.items()}  # pyright: ignore
         assert raw == {title: title != "shift" for title in VARIANTS}
         assert found["as printed"].train == recipe.train
-        assert [(found[title].train.clip, found[title].train.warmup) for title in ("neither", "clipping", "warm-up", "shift")] == [
+        assert [
+            (found[title].train.clip, found[title].train.warmup)
+            for title in ("neither", "clipping", "warm-up", "shift")
+        ] == [
             (None, 0.0),
             (1.0, 0.0),
             (None, 5.0),
@@ -49,7 +54,14 @@ def test_variants_change_what_they_say() -> None:
 
 
 def test_the_section_has_a_row_a_recipe() -> None:
-    base = {"recipe": "gelu-1", "tokens": "one", "fraction": 0.1, "most_epochs": 20, "precision": "float32", "machine": "x"}
+    base = {
+        "recipe": "gelu-1",
+        "tokens": "one",
+        "fraction": 0.1,
+        "most_epochs": 20,
+        "precision": "float32",
+        "machine": "x",
+    }
     found = [
         {**base, "variant": "neither", "seed": 0, "diverged": 4, "val_losses": [1.5]},
         {**base, "variant": "neither", "seed": 1, "diverged": None, "val_losses": [1.25, 0.75]},

@@ -91,5 +91,6 @@ def run(x):
     raise ValueError(f"the first {x}" if x else f"{x} goes on")
 ''')
     assert [(fault.split(":")[1], fault.split(": ", 1)[1]) for fault in sorted(faults_of_program([module]))] == [
-        ("10", '"goes on": write resume, continue'), ("4", '"So many": write the number of ...'), ("9", "normalised ==> normalized"),
+        ("10", '"goes on": write resume, continue'), ("4", '"So many": write the number of ...'),
+        ("9", "normalised ==> normalized"),
     ]  # fmt: skip

@@ -119,7 +119,12 @@ def test_more_than_it_can_bear_are_told_so(running: Running) -> None:
 
 @pytest.mark.parametrize(
     ("start", "piece", "waits_for"),
-    [(b"", b"", "the headers"), (PAGE, b"\r\nx: y", "the headers"), (UPLOAD, b"", "the body"), (UPLOAD, b"x", "the body")],
+    [
+        (b"", b"", "the headers"),
+        (PAGE, b"\r\nx: y", "the headers"),
+        (UPLOAD, b"", "the body"),
+        (UPLOAD, b"x", "the body"),
+    ],
     ids=["nothing", "a header at a time", "no body", "a byte at a time"],
 )
 def test_requests_that_do_not_end(start: bytes, piece: bytes, waits_for: str, running: Running) -> None:
@@ -153,7 +158,8 @@ def test_a_reader_that_does_not_read_is_given_up(running: Running) -> None:
             rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
             return any(row[1:3] == ends and row[9] != "0" for row in rows)
 
-        connection.sendall(20 * (PAGE.replace(b"/api/version", b"/") + b"\r\n\r\n"))  # answers of 20 MB: more than the system keeps
+        # answers of 20 MB: more than the system keeps
+        connection.sendall(20 * (PAGE.replace(b"/api/version", b"/") + b"\r\n\r\n"))
         until = time.monotonic() + 60
         while not held():  # on a busy machine the answers take a while
             assert time.monotonic() < until
@@ -181,7 +187,9 @@ def test_what_is_no_request(running: Running) -> None:
     assert running.complaints.read_text() == ""
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", "", "[::1"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", "", "[::1"]
+)
 def test_other_names_are_refused(host: str, running: Running) -> None:
     reply = get(f"{running.url}/", headers={"Host": host, "Authorization": f"Bearer {TOKEN}"})
     assert reply.status_code == 400
@@ -189,9 +197,13 @@ def test_other_names_are_refused(host: str, running: Running) -> None:
     assert "default-src 'none'" in reply.headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.7:8000", "[2001:db8::1]:8000", "LOCALHOST", "runs.example", socket.gethostname()])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "192.0.2.7:8000", "[2001:db8::1]:8000", "LOCALHOST", "runs.example", socket.gethostname()]
+)
 def test_its_own_names_are_taken(host: str, running: Running) -> None:
-    assert get(f"{running.url}/api/version", headers={"Host": host, "Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert (
+        get(f"{running.url}/api/version", headers={"Host": host, "Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,7 +242,9 @@ def test_the_link_gives_a_cookie_and_hides_the_token(running: Running) -> None:
 
 
 @pytest.mark.parametrize("token", ["short", "a token with blanks in it", "é" * 20])
-def test_a_token_is_long_enough_and_fits_into_an_address(token: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_token_is_long_enough_and_fits_into_an_address(
+    token: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         main(["serve", str(tmp_path), "--token", token])
     assert "--token takes at least 16 letters, digits, - and _" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from tools.lab.jobs import Experiment, Job, foreseen, jobs, known_records
 from tools.lab.plan import plan
 from tools.lab.rerun import rerun
 from tools.lab.run import next_job, read_failed, run
+from vixformer.documents.reproduce import forward_macs
 from vixformer.recipes import RECIPES, load_recipe
 from vixformer.results.records import Record, read_records
 from vixformer.results.runs import SUMMARY
@@ -27,7 +28,17 @@ EXACT, FOURIER = "quick/exact", "quick/fourier"
 
 
 def experiment(**more: Any) -> Experiment:
-    return Experiment(**{"name": "small", "rows": (EXACT, FOURIER), "epochs": 1, "seeds": 2, "fraction": 0.02, "changes": SMALL, **more})
+    return Experiment(
+        **{
+            "name": "small",
+            "rows": (EXACT, FOURIER),
+            "epochs": 1,
+            "seeds": 2,
+            "fraction": 0.02,
+            "changes": SMALL,
+            **more,
+        }
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -190,3 +201,12 @@ def test_experiments_are_of_recipes_that_exist() -> None:
     for one in EXPERIMENTS:
         for pattern in one.rows:
             assert replace(one, rows=(pattern,)).recipes(), f"{one.name}: no recipe is called {pattern}"
+
+
+def test_the_cost_of_every_recipe_is_known_before_its_data_are_there() -> None:
+    """Experiments are ordered by it; a folder of photographs has neither classes nor a size of its own yet."""
+    from tools.lab.experiments import EXPERIMENTS
+
+    sets = {recipe.data.name: recipe for one in EXPERIMENTS for recipe in one.recipes().values()}
+    assert {"folder", "mnist", "cifar10"} <= set(sets)
+    assert all(forward_macs(recipe) > 1e6 for recipe in sets.values())

@@ -18,7 +18,7 @@ from vixformer.results.predictor import Predictor
 from vixformer.results.runs import read_run
 from vixformer.training.parts import load_parts
 
-FOLDER = Path(__file__).parent.parent / "pretrained"
+FOLDER = Path(__file__).parents[2] / "pretrained"
 MODELS = sorted(path.parent for path in FOLDER.glob("*/summary.json"))
 
 

@@ -1,4 +1,5 @@
-"""A disk that is full: one sentence that names the file, what was there before is as it was, and nothing half-written stays."""
+"""A disk that is full: one sentence that names the file, what was there before is as it was, and nothing half-written
+stays."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ import pytest
 import torch
 
 import vixformer as vix
-from tests.data.test_readers import picture
-from tests.training.test_loop import tiny
+from tests.support.datasets import picture
+from tests.support.recipes import tiny
 from vixformer.backbones.backbone import CONFIG_FILE, WEIGHTS_FILE
 from vixformer.cli import main
 from vixformer.data.folder import Folder
@@ -55,7 +56,9 @@ def small_files() -> Iterator[None]:
 
 
 def small(**options: Any) -> Any:
-    return vix.create_model("vit", attention="softmax", img_size=28, in_chans=1, patch_size=7, num_classes=10, num_heads=4, **options)
+    return vix.create_model(
+        "vit", attention="softmax", img_size=28, in_chans=1, patch_size=7, num_classes=10, num_heads=4, **options
+    )
 
 
 WRITERS: dict[str, Callable[[Path], object]] = {
@@ -114,10 +117,12 @@ def test_the_previous_checkpoint_survives_when_the_second_does_not_fit(disk: Pat
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_run_that_cannot_even_begin(jobs: int, disk: Path) -> None:
-    """Its lock, which names its owner, does not fit: that was `[Errno 28] No space left on device`, and with --jobs a traceback."""
+    """Its lock, which names its owner, does not fit: that was `[Errno 28] No space left on device`, and with --jobs a
+    traceback."""
     (disk / "others").write_bytes(b"x" * free(disk))
     with pytest.raises(
-        ValueError, match=rf"cannot write to {disk}/one-seed0-\w+: No space left on device; choose another folder with --out"
+        ValueError,
+        match=rf"cannot write to {disk}/one-seed0-\w+: No space left on device; choose another folder with --out",
     ):
         compare({"one": tiny(epochs=1)}, disk, jobs=jobs)
     assert [path.name for path in disk.rglob("*") if path.is_file()] == ["others"]
@@ -126,11 +131,21 @@ def test_a_run_that_cannot_even_begin(jobs: int, disk: Path) -> None:
 SEARCH = ["--space", "train.seed=0|1|2", "--sampler", "grid", "--study", "s"]
 
 
-def test_a_full_disk_is_not_the_fault_of_a_trial(disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_is_not_the_fault_of_a_trial(
+    disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It gave up one trial after the other, for good; now the search ends, and goes on when there is room."""
     (tmp_path / "recipe.json").write_text(tiny(epochs=1, fraction=0.02).to_json())
     (disk / "others").write_bytes(b"x" * (free(disk) - 65536))
-    words = ["search", str(tmp_path / "recipe.json"), *SEARCH, "--out", str(disk), "--storage", f"sqlite:///{tmp_path / 'study.db'}"]
+    words = [
+        "search",
+        str(tmp_path / "recipe.json"),
+        *SEARCH,
+        "--out",
+        str(disk),
+        "--storage",
+        f"sqlite:///{tmp_path / 'study.db'}",
+    ]
     with pytest.raises(SystemExit) as stopped:
         main(words)
     assert stopped.value.code == 2
@@ -139,7 +154,9 @@ def test_a_full_disk_is_not_the_fault_of_a_trial(disk: Path, tmp_path: Path, cap
     assert "pruned" not in said
 
 
-def test_a_study_whose_file_is_full_is_not_waited_for(disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_study_whose_file_is_full_is_not_waited_for(
+    disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It was taken for a database that is away, for a quarter of an hour."""
     (tmp_path / "recipe.json").write_text(tiny(epochs=1, fraction=0.02).to_json())
     place = f"sqlite:///{disk / 'study.db'}"
@@ -148,7 +165,10 @@ def test_a_study_whose_file_is_full_is_not_waited_for(disk: Path, tmp_path: Path
     with pytest.raises(SystemExit) as stopped:
         main(["search", str(tmp_path / "recipe.json"), *SEARCH, "--out", str(tmp_path / "runs"), "--storage", place])
     assert stopped.value.code == 2
-    assert "the file of the study cannot be used: database or disk is full; trained runs are in their folders" in capsys.readouterr().err
+    assert (
+        "the file of the study cannot be used: database or disk is full; trained runs are in their folders"
+        in capsys.readouterr().err
+    )
 
 
 def free(disk: Path) -> int:
@@ -156,12 +176,14 @@ def free(disk: Path) -> int:
 
 
 def test_decoded_images(disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for part in ("train", "test"):
-        picture(tmp_path / "set" / part / "cat" / "a.png", (500, 500))
+    for place in ("train/cat", "train/dog", "test/cat"):
+        picture(tmp_path / "set" / place / "a.png", (500, 500))
     monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
     with (
         pytest.warns(Note, match="500 x 500"),
-        pytest.raises(ValueError, match=r"1 decoded images of 500 x 500 need 1 MiB and .* has 0 MiB left: .*--data.resize"),
+        pytest.raises(
+            ValueError, match=r"2 decoded images of 500 x 500 need 1 MiB and .* has 0 MiB left: .*--data.resize"
+        ),
     ):
         Folder(tmp_path / "set").read("train")
     assert not [path for path in disk.rglob("*") if path.is_file()]
@@ -169,8 +191,8 @@ def test_decoded_images(disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("small_files")
 def test_decoded_images_that_meet_the_end_on_their_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for i in range(3):
-        picture(tmp_path / "set" / "train" / "cat" / f"{i}.png", (30, 30))
+    for name in ("cat/0.png", "cat/1.png", "dog/2.png"):
+        picture(tmp_path / "set" / "train" / name, (30, 30))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(ValueError, match=r"cannot write .*\.u8: File too large"):
         Folder(tmp_path / "set").read("train")
@@ -179,7 +201,10 @@ def test_decoded_images_that_meet_the_end_on_their_way(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize(
     "command",
-    ["export {run} --format torch --out {disk}", "report {run} --out {tmp}/r.html --figures {disk} --format png --only curves"],
+    [
+        "export {run} --format torch --out {disk}",
+        "report {run} --out {tmp}/r.html --figures {disk} --format png --only curves",
+    ],
     ids=lambda command: command.split()[0],
 )
 def test_commands(command: str, disk: Path, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,6 +238,8 @@ OTHERS = {
     "vixformer/results/files.py": "safetensors, through the writer",
     "vixformer/backbones/backbone.py": "safetensors, through the writer",
     "vixformer/data/cache.py": "image by image, through the writer",
+    "vixformer/bridges/source.py": "safetensors, through the writer",
+    "vixformer/data/shards.py": "opens to read",
     "vixformer/data/download.py": "goes on with what is there",
     "vixformer/training/lock.py": "the lock",
     "vixformer/export/push.py": "a temporary folder",
@@ -228,7 +255,9 @@ def test_nobody_else_writes_files() -> None:
         r"|open\([^)\n]*[\"'][wxa]b?\+?[\"']"
     )
     here = Path(vix.__file__).parent.parent
-    found = {str(path.relative_to(here)) for path in (here / "vixformer").rglob("*.py") if writes.search(path.read_text())}
+    found = {
+        str(path.relative_to(here)) for path in (here / "vixformer").rglob("*.py") if writes.search(path.read_text())
+    }
     assert found <= set(OTHERS), f"{found - set(OTHERS)}: write through vixformer.writing"
 
 

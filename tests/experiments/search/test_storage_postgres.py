@@ -1,4 +1,5 @@
-"""A study on a real PostgreSQL: three workers, one killed, the server away for a while. Nothing is lost, nothing is done twice."""
+"""A study on a real PostgreSQL: three workers, one killed, the server away for a while. Nothing is lost, nothing is
+done twice."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from typing import Any
 import optuna
 import pytest
 
-from tests.experiments.search.test_study import RECIPE
+from tests.support.studies import RECIPE
 from vixformer.experiments.search.storage import close_storage, open_storage
 
 pytest.importorskip("pgserver")
@@ -23,7 +24,7 @@ pytest.importorskip("pgserver")
 
 @pytest.fixture
 def server() -> Iterator[Any]:
-    from tests.experiments.search.server import Server
+    from tests.support.postgres import Server
 
     try:
         server = Server()
@@ -49,9 +50,21 @@ def test_three_workers_one_killed_the_server_restarted(server: Any, tmp_path: Pa
         "--sampler",
         "grid",
     ]
-    args += ["--storage", server.address, "--out", str(tmp_path / "runs"), "--heartbeat", "1", "--train.no-measure", "--pruner", "none"]
+    args += [
+        "--storage",
+        server.address,
+        "--out",
+        str(tmp_path / "runs"),
+        "--heartbeat",
+        "1",
+        "--train.no-measure",
+        "--pruner",
+        "none",
+    ]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    workers = [subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) for _ in range(3)]
+    workers = [
+        subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) for _ in range(3)
+    ]
 
     def trials() -> list[Any]:
         storage = open_storage(server.address, tmp_path)

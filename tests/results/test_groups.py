@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -10,14 +12,14 @@ from typing import Any
 import pytest
 
 from tests.conftest import ATTENTIONS, RELU
-from tests.support.runs import recorded, write_run
+from tests.support.runs import read_groups, recorded, write_run
 from tools.runs import RECORDS
 from vixformer.attention.layout import parse
 from vixformer.report.figures import all_figures
-from vixformer.report.figures.costs import KINDS, _over, _placed, _width
+from vixformer.report.figures.costs import FEW, KINDS, _crosses, _over, _placed, _round, _width
 from vixformer.report.figures.figure import brief
 from vixformer.report.sentences import answers, sentences
-from vixformer.results.groups import Group, Placement, differing, layout_of, read_groups, twin
+from vixformer.results.groups import Group, Placement, differing, layout_of, twin
 from vixformer.results.runs import spread
 
 
@@ -80,7 +82,10 @@ def test_names_in_a_chart_do_not_lie_over_one_another() -> None:
         ("far", 90.0, 70.0, "exact"),
         ("beaten", 89.0, 69.0, "other"),
     ]
-    rows = [{"name": name, "cost": cost, "top1": top1, "kind": KINDS[kind]} for name, cost, top1, kind in said]
+    rows = [
+        {"name": name, "cost": cost, "top1": top1, "kind": KINDS[kind], "front": kind == "front"}
+        for name, cost, top1, kind in said
+    ]
     wide, high = (math.log(5), math.log(100)), (40.0, 80.0)
     placed = _placed(rows, wide, high, 420, 250, 10)
     boxes = []
@@ -92,6 +97,56 @@ def test_names_in_a_chart_do_not_lie_over_one_another() -> None:
     assert all(left >= 0 and right <= 420 for left, _, right, _ in boxes)
     assert not any(_over(a, b) for a, b in combinations(boxes, 2))
     assert _placed(rows, wide, high, 40, 20, 10)[0]["lx"] is None  # no room, so no name
+
+
+def test_a_name_lies_on_the_front_where_a_few_models_leave_no_other_room() -> None:
+    def row(name: str, cost: float, top1: float, kind: str = "front") -> dict[str, Any]:
+        return {"name": name, "cost": cost, "top1": top1, "kind": KINDS[kind], "front": kind == "front"}
+
+    front = [row("a", 5.1, 41.0), row("b", 98.0, 79.0)]
+    long = row("a-name-almost-as-wide-as-the-chart", math.sqrt(500.0), 50.0, "other")
+    wide, high = (math.log(5), math.log(100)), (40.0, 80.0)
+    width = _width(long["name"], 10) + 10
+    few = _placed([*front, long], wide, high, width, 250, 10)
+    many = _placed([*front, long, *(row("", 90.0, 42.0 + i, "other") for i in range(FEW))], wide, high, width, 250, 10)
+    assert few[2]["lx"] is not None
+    assert many[2]["lx"] is None
+
+
+def test_names_in_a_chart_do_not_lie_on_the_front() -> None:
+    box = (10.0, 10.0, 30.0, 20.0)
+    assert _crosses(box, (0.0, 0.0), (40.0, 30.0))
+    assert _crosses(box, (20.0, 0.0), (20.0, 40.0))
+    assert not _crosses(box, (0.0, 0.0), (9.0, 40.0))
+    assert not _crosses(box, (0.0, 25.0), (40.0, 25.0))
+    assert not _crosses(box, (0.0, 0.0), (40.0, 8.0))
+
+
+def test_the_axis_of_costs_has_labels_up_to_its_end() -> None:
+    for low, high, ticks in (
+        (38.0, 145.0, [40, 50, 70, 100]),
+        (5.0, 60.0, [5, 10, 20, 50]),
+        (50.0, 80.0, [50, 60, 70]),
+    ):
+        found = _round(math.log(low), math.log(high))
+        assert set(ticks) <= set(found)
+        assert 4 <= len(found) <= 8
+        assert max(found) > high / 1.25
+        assert min(found) < low * 1.25
+
+
+def test_a_folder_of_images_has_the_name_of_the_folder() -> None:
+    def beside(root: str) -> Group:
+        (run, *_) = recorded("hybrid/mnist/all-standard")
+        data = replace(run.recipe.data, name="folder", root=root)
+        return Group(root, (replace(run, recipe=replace(run.recipe, data=data)),))
+
+    flowers, birds = beside("/home/me/flowers"), beside("/home/me/my birds")
+    assert (flowers.data, birds.data) == ("flowers", "my birds")
+    assert birds.protocol.startswith("my birds, 3 epochs")
+    assert twin(flowers, [birds]) is None  # other images
+    figures = all_figures([flowers, birds])
+    assert all(re.fullmatch(r"[\w.-]+", figure.name) for figure in figures)
 
 
 def test_runs_are_found_however_deep_and_named_by_their_folders(tmp_path: Path) -> None:

@@ -31,13 +31,17 @@ class Server:
 
     def start(self) -> None:
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder}"
-        self._run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-o", options, "-l", str(self.folder / "log"), "start")
+        self._run(
+            "pg_ctl", "-D", str(self.folder / "data"), "-w", "-o", options, "-l", str(self.folder / "log"), "start"
+        )
 
     def stop(self) -> None:
         self._run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-m", "immediate", "stop")
 
     def _run(self, program: str, *args: str) -> None:
-        subprocess.run([str(PROGRAMS / program), *args], check=True, cwd=self.folder, stdout=subprocess.DEVNULL, **NOBODY)
+        subprocess.run(
+            [str(PROGRAMS / program), *args], check=True, cwd=self.folder, stdout=subprocess.DEVNULL, **NOBODY
+        )
 
     def remove(self) -> None:
         self.stop()
