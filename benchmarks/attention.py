@@ -1,8 +1,8 @@
 """Attention modules, ours beside those that others published, in one interleaved run: `make bench`.
 
-Inference and training (forward and backward) in float32, eager, projections included, width 128, 4 heads, M = rank = landmarks = 64. The
-limit is the time that the multiply-adds, thrice those of forward for a training step, take at the speed of a large matrix product measured
-in the same run. `--best` times ours compiled too.
+Inference and training (forward and backward) in float32, eager, projections included, width 128, 4 heads, M = rank =
+landmarks = 64. The limit is the time that the multiply-adds, thrice those of forward for a training step, take at the
+speed of a large matrix product measured in the same run. `--best` times ours compiled too.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from vixformer.measure.crossover import TorchAttention
 from vixformer.measure.latency import Timing, interleaved
 from vixformer.measure.layer import Layer
 from vixformer.measure.machine import processor
+from vixformer.options import first_paragraph
 
 SHAPES = ((64, 65), (8, 785), (4, 1025), (1, 4097))
 RELU, SOFTMAX = f"performer(kernel=relu, features={M})", f"performer(kernel=softmax, features={M})"
@@ -79,7 +80,9 @@ def measure(
         for a, module in ours.items():
             projections = 0 if a == "fourier" else 4 * DIM * DIM * tokens
             mechanism: Any = module.attention.mixer if a == "fourier" else module.attention.core
-            limit = (3 if train else 1) * batch * (mechanism.macs(tokens) + projections) / (SIDE**3 / timings["gemm"].min)
+            limit = (
+                (3 if train else 1) * batch * (mechanism.macs(tokens) + projections) / (SIDE**3 / timings["gemm"].min)
+            )
             kept = bytes_saved(module, leaf)
             peer_kept = bytes_saved(peers[a], leaf) if a in peers else None
             ways = [timings[a, way] for way in ("ours", "compiled") if (a, way) in timings]
@@ -94,9 +97,15 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 def report(cells: Sequence[Cell], peak: float) -> str:
     lines = [
-        f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}; matrix product {2 * peak / 1e9:.0f} GFLOP/s.",
+        (
+            f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}; matrix product"
+            f" {2 * peak / 1e9:.0f} GFLOP/s."
+        ),
         "",
-        "| attention | batch x tokens | ours, ms (median) | peer, ms (median) | faster by | x limit | kept, MiB | peer, MiB | ratio |",
+        (
+            "| attention | batch x tokens | ours, ms (median) | peer, ms (median) | faster by | x limit | kept, MiB |"
+            " peer, MiB | ratio |"
+        ),
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for c in cells:
@@ -108,15 +117,24 @@ def report(cells: Sequence[Cell], peak: float) -> str:
             f"| {c.ours.min / c.limit_ms:.2f} | {c.kept / 2**20:.1f} | {kept} | {ratio} |"
         )
     lines.append("")
-    families = {"Performer": (RELU, SOFTMAX), "Linformer": (LINFORMER,), "Nystrom": (NYSTROM,), "Fourier": ("fourier",), "All": WITH_PEER}
+    families = {
+        "Performer": (RELU, SOFTMAX),
+        "Linformer": (LINFORMER,),
+        "Nystrom": (NYSTROM,),
+        "Fourier": ("fourier",),
+        "All": WITH_PEER,
+    }
     for title, words in families.items():
         speedups = [c.speedup for c in cells if c.attention in words and c.speedup]
-        lines.append(f"{title}: faster by {geometric_mean(speedups):.2f} in the geometric mean, {min(speedups):.2f} in the worst cell.")
+        lines.append(
+            f"{title}: faster by {geometric_mean(speedups):.2f} in the geometric mean, {min(speedups):.2f} in the worst"
+            " cell."
+        )
     return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=first_paragraph(__doc__))
     parser.add_argument("--seconds", type=float, default=20.0, help="for each shape")
     parser.add_argument("--best", action="store_true", help="ours compiled too, and the faster of both")
     parser.add_argument("--write", type=Path, help="put the table between the markers of this page")

@@ -1,4 +1,5 @@
-"""The table of `make demo` in README.md, with nothing else running: `python -m benchmarks.demo --write README.md`, two minutes."""
+"""The table of `make demo` in README.md, with nothing else running: `python -m benchmarks.demo --write README.md`, two
+minutes."""
 
 from __future__ import annotations
 
@@ -9,9 +10,10 @@ from pathlib import Path
 
 from benchmarks.page import alone, put
 from vixformer import list_recipes, load_recipe
+from vixformer.commands.comparison import comparison
 from vixformer.experiments.compare import compare
+from vixformer.options import first_paragraph
 from vixformer.tables import markdown
-from vixformer.terminal import comparison
 
 JOBS = 2
 """As `make demo` has it."""
@@ -20,7 +22,7 @@ COLUMNS = ("model", "attention", "top-1 %", "inference ms", "x inference")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=first_paragraph(__doc__))
     parser.add_argument("--recipes", default="quick/*")
     parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
     options = parser.parse_args()

@@ -18,6 +18,7 @@ from benchmarks.page import put
 from vixformer.data.preprocess import Preprocessing
 from vixformer.export.check import export
 from vixformer.measure.overview import every_attention
+from vixformer.options import first_paragraph
 from vixformer.results.predictor import Predictor
 
 BACKBONES: dict[str, dict[str, Any]] = {
@@ -33,8 +34,8 @@ FORMS = ("onnx", "torch")
 
 
 def differences(model: Any, forms: Sequence[str], out: Path) -> dict[str, float]:
-    """By format: the largest of all logits of 64 images of noise, in batches of 1, 3 and 63; as a part of the largest logit where that is
-    above one (Fourier transforms without norms, as in LeViT, give millions)."""
+    """By format: the largest of all logits of 64 images of noise, in batches of 1, 3 and 63; as a part of the largest
+    logit where that is above one (Fourier transforms without norms, as in LeViT, give millions)."""
     prepare = Preprocessing(
         classes=tuple(map(str, range(model.num_classes))), channels=model.in_chans,
         stored=model.img_size, size=model.img_size, mean=(0.5,), std=(0.25,),
@@ -61,7 +62,7 @@ def _cell(backbone: str, attention: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=first_paragraph(__doc__))
     parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
     options = parser.parse_args()
     lines = [f"| attention | {' | '.join(BACKBONES)} |", "| --- " * (len(BACKBONES) + 1) + "|"]

@@ -1,4 +1,5 @@
-"""Time and bytes a token from 1,024 to 16,384 tokens, batch x tokens constant, and 65,536 tokens at once: `python -m benchmarks.growth`."""
+"""Time and bytes a token from 1,024 to 16,384 tokens, batch x tokens constant, and 65,536 tokens at once: `python -m
+benchmarks.growth`."""
 
 from __future__ import annotations
 
@@ -24,13 +25,17 @@ def measure(seconds: float) -> list[str]:
     found = {
         n: {
             m.attention: m
-            for m in bench_attention(attentions, Sizes(dim=DIM, heads=HEADS, tokens=(n,), batch=LONG // n, seconds=seconds, memory=False))
+            for m in bench_attention(
+                attentions, Sizes(dim=DIM, heads=HEADS, tokens=(n,), batch=LONG // n, seconds=seconds, memory=False)
+            )
         }
         for n in (SHORT, LONG)
     }
     lines = [
-        "| attention | us a token at 1,024 | at 16,384 | growth | kept, bytes a token at 1,024 | at 16,384 "
-        "| 65,536 tokens, ms | training it, MiB |",
+        (
+            "| attention | us a token at 1,024 | at 16,384 | growth | kept, bytes a token at 1,024 | at 16,384 "
+            "| 65,536 tokens, ms | training it, MiB |"
+        ),
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     x = torch.randn(1, LONGEST, DIM)
@@ -43,8 +48,8 @@ def measure(seconds: float) -> list[str]:
         times = [1e3 * m.time.min / LONG for m in (short, long)]
         kept = [m.kept / LONG for m in (short, long)]
         lines.append(
-            f"| `{a}` | {times[0]:.3f} | {times[1]:.3f} | {times[1] / times[0]:.2f} | {kept[0]:.0f} | {kept[1]:.0f} | {once:.0f} "
-            f"| {peak / 2**20:,.0f} |"
+            f"| `{a}` | {times[0]:.3f} | {times[1]:.3f} | {times[1] / times[0]:.2f} | {kept[0]:.0f} | {kept[1]:.0f} |"
+            f" {once:.0f} | {peak / 2**20:,.0f} |"
         )
     return lines
 

@@ -1,6 +1,7 @@
 """Kernels compiled for an instruction set, as wheels bring them, beside those compiled for this very processor.
 
-`python -m benchmarks.instructions`. Forward and backward of the operations alone: 4 heads of 32, 64 x 65 and 4 x 1,024 tokens.
+`python -m benchmarks.instructions`. Forward and backward of the operations alone: 4 heads of 32, 64 x 65 and 4 x 1,024
+tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 
 from benchmarks.page import table_command
 from vixformer import ops
-from vixformer.measure.latency import paired_ratio, rounds, summarised
+from vixformer.measure.latency import paired_ratio, rounds, summarized
 from vixformer.ops import native
 from vixformer.ops.native import build, targets
 
@@ -48,8 +49,11 @@ def table(seconds: float) -> list[str]:
             times = rounds({name: _with(library, run, batch, tokens) for name, library in made.items()}, seconds)
             here = times[build.NATIVE]
             ratios = " | ".join(str(paired_ratio(times[name], here)) for name in others)
-            rows.append(f"| {what} | {batch} x {tokens:,} | {summarised(here).min:.2f} | {ratios} |")
-    head = f"| operation | batch x tokens | {build.NATIVE}, ms | {' | '.join(f'{name} / {build.NATIVE}' for name in others)} |"
+            rows.append(f"| {what} | {batch} x {tokens:,} | {summarized(here).min:.2f} | {ratios} |")
+    head = (
+        f"| operation | batch x tokens | {build.NATIVE}, ms |"
+        f" {' | '.join(f'{name} / {build.NATIVE}' for name in others)} |"
+    )
     return [head, f"|---|---|{'--:|' * len(made)}", *rows]
 
 
@@ -65,4 +69,6 @@ def _with(library: ctypes.CDLL, run: Callable[..., torch.Tensor], batch: int, to
 
 
 if __name__ == "__main__":
-    table_command(__doc__, "instructions", 8.0, "the least of all; ratios are medians of pairs, with 95 % intervals", table)
+    table_command(
+        __doc__, "instructions", 8.0, "the least of all; ratios are medians of pairs, with 95 % intervals", table
+    )

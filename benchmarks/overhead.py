@@ -1,7 +1,8 @@
 """What a change costs eager models: this checkout beside another one, in two processes that take turns.
 
-`python -m benchmarks.overhead /path/to/other/checkout`; attentions after it replace the usual ones. CPU time of one thread, so that
-other work disturbs little: one image and 16 images of 65 tokens, width 64, depth 6, 4 heads; training steps and inference.
+`python -m benchmarks.overhead /path/to/other/checkout`; attentions after it replace the usual ones. CPU time of one
+thread, so that other work disturbs little: one image and 16 images of 65 tokens, width 64, depth 6, 4 heads; training
+steps and inference.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ for line in sys.stdin:
     job = json.loads(line)
     if job != last:
         last, model = job, vixformer.create_model(
-            "vit", attention=job["attention"], img_size=32, patch_size=4, num_classes=10, embed_dim=64, depth=6, num_heads=4
+            "vit", attention=job["attention"], img_size=32, patch_size=4, num_classes=10, embed_dim=64, depth=6,
+            num_heads=4
         ).train(job["train"])
         images = torch.randn(job["batch"], 3, 32, 32)
-        run = (lambda: model(images).sum().backward()) if job["train"] else torch.inference_mode()(lambda: model(images))
+        infer = torch.inference_mode()(lambda: model(images))
+        run = (lambda: model(images).sum().backward()) if job["train"] else infer
         for _ in range(5):
             run()
     began = time.process_time()
@@ -55,7 +58,9 @@ class Side:
     def __init__(self, checkout: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-W", "ignore", "-c", SIDE]
-        self.process = subprocess.Popen(command, cwd=checkout, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, cwd=checkout, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def ask(self, job: dict[str, Any]) -> float:
         assert self.process.stdin is not None
@@ -79,7 +84,11 @@ def main() -> None:
                         times[name].append(sides[name].ask(job))
                 least = ", ".join(f"{name} {1e3 * min(times[name]):.3f} ms" for name in sides)
                 step = "training" if train else "inference"
-                print(f"{attention:36} {step:9} {batch:2}: {least}, this / other {paired_ratio(times['this'], times['other'])}", flush=True)
+                print(
+                    f"{attention:36} {step:9} {batch:2}: {least}, this / other"
+                    f" {paired_ratio(times['this'], times['other'])}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

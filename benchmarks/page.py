@@ -13,6 +13,7 @@ import torch
 from tools.quiet import quiet
 from vixformer.measure.load import Load, Sample, waited
 from vixformer.measure.machine import processor
+from vixformer.options import first_paragraph
 
 
 def put(page: Path, marker: str, table: str) -> None:
@@ -26,8 +27,8 @@ def put(page: Path, marker: str, table: str) -> None:
 
 @contextmanager
 def alone(publishes: bool = True, meanwhile: bool = True) -> Iterator[None]:
-    """Times that are published are measured inside, while the lab pauses: exits with 2 where other work is running, before it or
-    meanwhile."""
+    """Times that are published are measured inside, while the lab pauses: exits with 2 where other work is running,
+    before it or meanwhile."""
     threads = torch.get_num_threads()
     with quiet():
         if publishes:
@@ -48,11 +49,16 @@ def _refuse(load: Load, threads: int) -> None:
 
 
 def table_command(
-    about: str | None, marker: str, seconds: float, conditions: str, measure: Callable[[float], Sequence[str]], meanwhile: bool = True
+    about: str | None,
+    marker: str,
+    seconds: float,
+    conditions: str,
+    measure: Callable[[float], Sequence[str]],
+    meanwhile: bool = True,
 ) -> None:
-    """A benchmark that prints the lines of one table, under the machine, and puts them into a page with `--write`. `meanwhile` is False
-    where what is measured starts processes that leave this one, such as a database."""
-    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
+    """A benchmark that prints the lines of one table, under the machine, and puts them into a page with `--write`.
+    `meanwhile` is False where what is measured starts processes that leave this one, such as a database."""
+    parser = argparse.ArgumentParser(description=first_paragraph(about))
     parser.add_argument("--seconds", type=float, default=seconds, help="for each row or number of tokens")
     parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
     options = parser.parse_args()

@@ -24,9 +24,12 @@ class FNet(nn.Module):
 
 
 def peer_of(attention: str, tokens: int) -> nn.Module:
-    """What a user of the public packages would have instead of `attention`, at width 128 with 4 heads and M = rank = landmarks = 64."""
+    """What a user of the public packages would have instead of `attention`, at width 128 with 4 heads and M = rank =
+    landmarks = 64."""
     if attention.startswith("performer(kernel=relu"):
-        return SelfAttention(dim=DIM, heads=HEADS, dim_head=DIM // HEADS, nb_features=M, generalized_attention=True, qkv_bias=True)
+        return SelfAttention(
+            dim=DIM, heads=HEADS, dim_head=DIM // HEADS, nb_features=M, generalized_attention=True, qkv_bias=True
+        )
     if attention.startswith("performer("):
         return SelfAttention(dim=DIM, heads=HEADS, dim_head=DIM // HEADS, nb_features=M, qkv_bias=True)
     if attention.startswith("linformer"):

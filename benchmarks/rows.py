@@ -26,6 +26,7 @@ from vixformer.measure.latency import Timing, interleaved
 from vixformer.measure.machine import processor
 from vixformer.measure.memory import Job, Peak, peak_memory
 from vixformer.nn import mlp
+from vixformer.options import first_paragraph
 from vixformer.training.allocator import keep_freed_memory
 
 BATCH = 64
@@ -51,7 +52,9 @@ class Row:
 def gpu_memory() -> dict[str, float]:
     """Gigabytes that the paper reports, by recipe, in its order; with learned positions."""
     return {
-        row["recipe"]: float(row["gpu_gb"]) for row in csv.DictReader(REPORTED.read_text().splitlines()) if row["table"] in ("1", "3", "5")
+        row["recipe"]: float(row["gpu_gb"])
+        for row in csv.DictReader(REPORTED.read_text().splitlines())
+        if row["table"] in ("1", "3", "5")
     }
 
 
@@ -61,7 +64,8 @@ def exact_of(name: str) -> str:
 
 
 def kept(model: Any, naive: bool = False) -> int:
-    """Bytes that a forward pass of one image keeps; `naive`: with all scores of exact attention in memory and nothing made again."""
+    """Bytes that a forward pass of one image keeps; `naive`: with all scores of exact attention in memory and nothing
+    made again."""
     images = torch.randn(1, model.in_chans, *model.img_size)
     if not naive:
         return bytes_kept(model.eval(), images)
@@ -79,7 +83,8 @@ def measure(names: list[str], rounds: int) -> list[Row]:
     memory = {name: kept(model) for name, model in models.items()}
     naive = {name: kept(models[name], naive=True) for name in {exact_of(name) for name in names}}
     jobs = [
-        Job({"name": m.name, **{f.name: getattr(m.config, f.name) for f in dataclasses.fields(m.config)}}, BATCH) for m in models.values()
+        Job({"name": m.name, **{f.name: getattr(m.config, f.name) for f in dataclasses.fields(m.config)}}, BATCH)
+        for m in models.values()
     ]
     peaks = peak_memory(jobs)
     if peaks is None:
@@ -104,10 +109,22 @@ def measure(names: list[str], rounds: int) -> list[Row]:
 
 def report(rows: list[Row]) -> str:
     vit = next(row for row in rows if row.name == "vit")
-    columns = ["kept, MiB", "of naive", "peak, MiB", "to ViT", "paper's GPU, GB", "to ViT", "step, ms (median)", "to ViT"]
+    columns = [
+        "kept, MiB",
+        "of naive",
+        "peak, MiB",
+        "to ViT",
+        "paper's GPU, GB",
+        "to ViT",
+        "step, ms (median)",
+        "to ViT",
+    ]
     columns += ["inference, ms (median)", "to ViT"]
     lines = [
-        f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}, batch {BATCH}, {vit.step.count} rounds.",
+        (
+            f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}, batch {BATCH},"
+            f" {vit.step.count} rounds."
+        ),
         "",
         "| row | " + " | ".join(columns) + " |",
         "|---" * (1 + len(columns)) + "|",
@@ -130,7 +147,7 @@ def report(rows: list[Row]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=first_paragraph(__doc__))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", type=Path, help="put the table between the markers of this page")
     options = parser.parse_args()

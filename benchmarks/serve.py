@@ -25,21 +25,27 @@ from PIL import Image
 from benchmarks.page import alone
 from vixformer import load_recipe
 from vixformer.experiments.compare import compare
+from vixformer.options import first_paragraph
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=first_paragraph(__doc__))
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--clients", type=int, default=8)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         recipes = {name: load_recipe(f"quick/{name}") for name in ("exact", "performer-relu")}
-        short = {n: replace(r, data=replace(r.data, fraction=0.1), train=replace(r.train, epochs=1)) for n, r in recipes.items()}
+        short = {
+            n: replace(r, data=replace(r.data, fraction=0.1), train=replace(r.train, epochs=1))
+            for n, r in recipes.items()
+        }
         compare(short, Path(folder))
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        server = subprocess.Popen([sys.executable, "-m", "vixformer", "serve", folder, "--port", str(port)], stdout=subprocess.DEVNULL)
+        server = subprocess.Popen(
+            [sys.executable, "-m", "vixformer", "serve", folder, "--port", str(port)], stdout=subprocess.DEVNULL
+        )
         try:
             with alone(publishes=False):
                 _load(f"http://127.0.0.1:{port}", server.pid, asked.requests, asked.clients)
@@ -68,7 +74,10 @@ def _load(url: str, process: int, requests: int, clients: int) -> None:
         began = time.perf_counter()
         params: dict[str, str | list[str]] = {"model": models, "maps": "true" if i % 2 else "false"}
         reply = mine.client.post(
-            f"{url}/api/predict", params=params, content=data[: len(data) // 2] if bad else data, headers={"Content-Type": "image/png"}
+            f"{url}/api/predict",
+            params=params,
+            content=data[: len(data) // 2] if bad else data,
+            headers={"Content-Type": "image/png"},
         )
         return reply.status_code, time.perf_counter() - began
 
@@ -84,8 +93,14 @@ def _load(url: str, process: int, requests: int, clients: int) -> None:
             memory.append(_resident(process))
     whole = time.perf_counter() - began
     seconds.sort()
-    print(f"{requests} predictions of {len(models)} models by {clients} clients: {requests / whole:.0f} a second; replies {codes}")
-    print(f"median {1e3 * seconds[len(seconds) // 2]:.0f} ms, p99 {1e3 * seconds[int(len(seconds) * 0.99)]:.0f} ms; {os.cpu_count()} cores")
+    print(
+        f"{requests} predictions of {len(models)} models by {clients} clients: {requests / whole:.0f} a second; replies"
+        f" {codes}"
+    )
+    print(
+        f"median {1e3 * seconds[len(seconds) // 2]:.0f} ms, p99 {1e3 * seconds[int(len(seconds) * 0.99)]:.0f} ms;"
+        f" {os.cpu_count()} cores"
+    )
     print("resident MiB after each tenth: " + " ".join(f"{m:.0f}" for m in memory))
 
 

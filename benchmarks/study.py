@@ -1,7 +1,8 @@
 """What a study asks of its database: `python -m benchmarks.study`, on a real PostgreSQL of this machine.
 
-The real search with trials that train nothing and report ten epochs: statements and milliseconds a trial, in the database and in all, as
-the study grows; then by eight workers at once. From that, how many workers one database carries.
+The real search with trials that train nothing and report ten epochs: statements and milliseconds a trial, in the
+database and in all, as the study grows; then by eight workers at once. From that, how many workers one database
+carries.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.page import table_command
-from tests.experiments.search.server import Server
-from tests.experiments.search.test_study import RECIPE
+from tests.support.postgres import Server
+from tests.support.studies import RECIPE
 from vixformer.experiments.search import study as studies
 from vixformer.experiments.search.space import read_space
 from vixformer.experiments.search.storage import open_storage
@@ -43,7 +44,9 @@ def without_training(recipe: Any, folder: Path, *, resume: bool, observer: Any) 
 
 def plan(trials: int) -> studies.Plan:
     recipe = replace(RECIPE, train=replace(RECIPE.train, epochs=EPOCHS))
-    space = read_space("train.lr=1e-5..1e-2:log; train.weight_decay=0..0.5; model.drop_rate=0..0.5; train.batch_size=16|32|64")
+    space = read_space(
+        "train.lr=1e-5..1e-2:log; train.weight_decay=0..0.5; model.drop_rate=0..0.5; train.batch_size=16|32|64"
+    )
     return studies.Plan(name="load", recipe=recipe, space=space, trials=trials, pruner="median")
 
 
@@ -85,7 +88,10 @@ def measure(_: float) -> Sequence[str]:
                 work(server.address, out, trials)
                 took, count = time.perf_counter() - began, trials - before
                 said, spent = (clock.statements - statements) / count, 1e3 * (clock.seconds - spent) / count
-                lines.append(f"| {before} to {trials} | 1 | {said:.0f} | {spent:.0f} | {1e3 * took / count:.0f} | {count / took:.1f} |")
+                lines.append(
+                    f"| {before} to {trials} | 1 | {said:.0f} | {spent:.0f} | {1e3 * took / count:.0f} |"
+                    f" {count / took:.1f} |"
+                )
                 before = trials
             spawn = multiprocessing.get_context("spawn")
             more = before + 200

@@ -1,4 +1,5 @@
-"""Time of one attention layer against the number of tokens, and a chart of it: part of `make bench`. Needs the `report` extra."""
+"""Time of one attention layer against the number of tokens, and a chart of it: part of `make bench`. Needs the `report`
+extra."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from benchmarks.attention import LINFORMER, NYSTROM, RELU, SOFTMAX
 from benchmarks.page import alone
 from benchmarks.peers import DIM, HEADS
 from vixformer.measure.bench import Sizes, bench_attention
+from vixformer.options import first_paragraph
 from vixformer.results.charts import time_against_tokens, write_chart
 
 ATTENTIONS = ("softmax", RELU, SOFTMAX, LINFORMER, NYSTROM, "hedgehog", "fourier")
@@ -24,12 +26,14 @@ def measure(seconds: float) -> list[dict[str, object]]:
     for n in LENGTHS:
         sizes = Sizes(dim=DIM, heads=HEADS, tokens=(n,), batch=TOTAL // n, seconds=seconds, memory=False)
         found = bench_attention(ATTENTIONS, sizes)
-        rows += [{"attention": r.attention, "tokens": n, "microseconds a token": 1e3 * r.time.min / TOTAL} for r in found]
+        rows += [
+            {"attention": r.attention, "tokens": n, "microseconds a token": 1e3 * r.time.min / TOTAL} for r in found
+        ]
     return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=first_paragraph(__doc__))
     parser.add_argument("--seconds", type=float, default=6.0, help="for each number of tokens")
     parser.add_argument("--write", type=Path, required=True, help="the chart, .svg or .png")
     options = parser.parse_args()

@@ -1,7 +1,8 @@
-"""Whole ViTs, a training step each, ours beside the same ViT on the attention that others published, and beside others' ViTs.
+"""Whole ViTs, a training step each, ours beside the same ViT on the attention that others published, and beside others'
+ViTs.
 
-`python -m benchmarks.whole`. Width 128, depth 6, 4 heads, MLP 256: 1,024 tokens in batches of 4 for Performer and Nystrom, 65 tokens in
-batches of 64 for exact attention.
+`python -m benchmarks.whole`. Width 128, depth 6, 4 heads, MLP 256: 1,024 tokens in batches of 4 for Performer and
+Nystrom, 65 tokens in batches of 64 for exact attention.
 """
 
 from __future__ import annotations
@@ -42,10 +43,15 @@ def on_peers(attention: str) -> nn.Module:
 
 def others() -> dict[str, nn.Module]:
     """ViTs of 64 tokens and a class token, as others build them."""
-    from tests.backbones.test_others import transformers, vit_pytorch
+    from tests.support.peers import transformers, vit_pytorch
 
     config = transformers().ViTConfig(
-        hidden_size=DIM, num_hidden_layers=6, num_attention_heads=HEADS, intermediate_size=2 * DIM, image_size=32, patch_size=4
+        hidden_size=DIM,
+        num_hidden_layers=6,
+        num_attention_heads=HEADS,
+        intermediate_size=2 * DIM,
+        image_size=32,
+        patch_size=4,
     )
     config.num_labels = 10
 
@@ -58,7 +64,14 @@ def others() -> dict[str, nn.Module]:
             return self.model(x).logits
 
     published = vit_pytorch("vit").ViT(
-        image_size=32, patch_size=4, num_classes=10, dim=DIM, depth=6, heads=HEADS, dim_head=DIM // HEADS, mlp_dim=2 * DIM
+        image_size=32,
+        patch_size=4,
+        num_classes=10,
+        dim=DIM,
+        depth=6,
+        heads=HEADS,
+        dim_head=DIM // HEADS,
+        mlp_dim=2 * DIM,
     )
     return {"transformers": Scores(), "vit-pytorch": published}
 
@@ -70,13 +83,26 @@ def measure(seconds: float) -> list[tuple[str, str, float, float]]:
     images = torch.randn(4, 3, 32, 32)
     for attention in (RELU, SOFTMAX, NYSTROM):
         ours = create_model("vit", attention=attention, **LONG, **SIZES)
-        timed = interleaved({"ours": call(ours, images, training), "theirs": call(on_peers(attention), images, training)}, seconds)
-        rows.append((f"`{attention}`, 1,024 tokens", "the published module in the same ViT", timed["ours"].min, timed["theirs"].min))
+        timed = interleaved(
+            {"ours": call(ours, images, training), "theirs": call(on_peers(attention), images, training)}, seconds
+        )
+        rows.append(
+            (
+                f"`{attention}`, 1,024 tokens",
+                "the published module in the same ViT",
+                timed["ours"].min,
+                timed["theirs"].min,
+            )
+        )
     images = torch.randn(64, 3, 32, 32)
     calls = {"ours": call(create_model("vit", img_size=32, patch_size=4, **SIZES), images, training)}
     calls |= {name: call(model, images, training) for name, model in others().items()}
     timed = interleaved(calls, seconds)
-    rows += [("`softmax`, 65 tokens", f"{name}'s ViT", timed["ours"].min, timed[name].min) for name in calls if name != "ours"]
+    rows += [
+        ("`softmax`, 65 tokens", f"{name}'s ViT", timed["ours"].min, timed[name].min)
+        for name in calls
+        if name != "ours"
+    ]
     return rows
 
 

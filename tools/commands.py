@@ -1,4 +1,5 @@
-"""Write the options of every command into docs/commands.md, as `vix COMMAND --help` explains them: `python -m tools.commands`."""
+"""Write the options of every command into docs/commands.md, as `vix COMMAND --help` explains them: `python -m
+tools.commands`."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ WIDTH = 100
 
 
 def filled(page: str) -> str:
-    """Under the heading of each command: what it does, where to read more, and its options without those of a recipe."""
+    """Under the heading of each command: what it does, where to read more, and its options without those of a
+    recipe."""
 
     def section(found: re.Match[str]) -> str:
         word, more = found["word"], found["more"]
@@ -29,7 +31,9 @@ def _options(word: str) -> str:
     pages = []
     for command, kind in kinds.items():
         usage, _, rest = help_of(kind, command, "ABOUT", width=WIDTH).partition("\n\nABOUT\n")
-        pages.append(f"{usage}\n{rest.partition('Options of the recipe')[0]}".rstrip() + "\n")
+        pages.append(
+            f"{usage}\n{rest.partition('Options of the recipe')[0].partition('Every command')[0]}".rstrip() + "\n"
+        )
     return "\n".join(pages)
 
 

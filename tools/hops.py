@@ -42,7 +42,8 @@ class Hops:
 
     def _seen(self, frame: FrameType, event: str, _: Any) -> None:
         here = _file(frame)
-        if event != "call" or here is None or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # modules and classes are not called
+        # modules and classes are not called
+        if event != "call" or here is None or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
             return
         self.files.add(here)
         caller = frame.f_back

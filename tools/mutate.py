@@ -1,9 +1,10 @@
-"""Do tests fail when the code is wrong? Changes one place of the source at a time and runs the tests that pass through it.
+"""Do tests fail when the code is wrong? Changes one place of the source at a time and runs the tests that pass through
+it.
 
 python -m tools.mutate vixformer/results vixformer/ops --tests tests/results tests/ops --count 50 --out mutants.jsonl
 
-Mutants are drawn at random, with a seed. A test that fails, or hangs, kills a mutant; survivors are printed. Rerun the same command to
-resume.
+Mutants are drawn at random, with a seed. A test that fails, or hangs, kills a mutant; survivors are printed. Rerun the
+same command to resume.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ HANGS = 4
 BROKEN = 70
 """What a process of tests ends with that could not begin."""
 OPERATORS: Mapping[type[ast.AST], type[ast.AST]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
     ast.FloorDiv: ast.Div, ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
 
@@ -51,7 +54,8 @@ class Mutant:
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
-    """Every place of a file where something small can be wrong. Words that people read, and types, are left as they are."""
+    """Every place of a file where something small can be wrong. Words that people read, and types, are left as they
+    are."""
     text = path.read_text()
     lines = text.split("\n")
 
@@ -69,10 +73,14 @@ def mutants(path: Path) -> Iterator[Mutant]:
 
 def _places(tree: ast.AST) -> Iterator[ast.AST]:
     for name, value in ast.iter_fields(tree):
-        if name in ("annotation", "returns", "decorator_list") or isinstance(tree, ast.Raise | ast.Assert | ast.JoinedStr):
+        if name in ("annotation", "returns", "decorator_list") or isinstance(
+            tree, ast.Raise | ast.Assert | ast.JoinedStr
+        ):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)):
+            if isinstance(child, ast.AST) and not (
+                isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+            ):
                 yield child
                 yield from _places(child)
 
@@ -208,7 +216,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
     options = parser.parse_args()
-    sources = sorted({file.resolve() for path in options.sources for file in (path.rglob("*.py") if path.is_dir() else [path])})
+    sources = sorted(
+        {file.resolve() for path in options.sources for file in (path.rglob("*.py") if path.is_dir() else [path])}
+    )
     every = [mutant for file in sources for mutant in mutants(file)]
     drawn = random.Random(options.seed).sample(every, min(options.count, len(every)))
     known = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
@@ -220,7 +230,11 @@ def main() -> None:
             shutil.copy(ROOT / file, tree / file)
         seen = look(tree, sources, options.tests)
         compileall.compile_dir(tree, quiet=2)
-        for cached in (path for file in sources for path in (tree / file.relative_to(ROOT)).parent.glob(f"__pycache__/{file.stem}.*")):
+        for cached in (
+            path
+            for file in sources
+            for path in (tree / file.relative_to(ROOT)).parent.glob(f"__pycache__/{file.stem}.*")
+        ):
             cached.unlink()  # a changed source of the same size and second would not be compiled
         import hypothesis  # noqa: F401
         import torch
@@ -235,7 +249,9 @@ def main() -> None:
                     out.write(json.dumps({"mutant": asdict(mutant), "killed": done[key]}) + "\n")
                     out.flush()
                 if not done[key]:
-                    print(f"{i}: {mutant.file}:{mutant.line}: {mutant.before!r} -> {mutant.after!r} survives", flush=True)
+                    print(
+                        f"{i}: {mutant.file}:{mutant.line}: {mutant.before!r} -> {mutant.after!r} survives", flush=True
+                    )
     dead = sum(done[json.dumps(asdict(mutant), sort_keys=True)] for mutant in drawn)
     print(f"{dead} of {len(drawn)} mutants killed ({dead / len(drawn):.0%})")
 

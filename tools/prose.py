@@ -1,6 +1,8 @@
-"""Checks the English of the documentation, help and messages: `python -m tools.prose [PAGES...]`, which `make lint` runs.
+"""Checks the English of the documentation, help and messages: `python -m tools.prose [PAGES...]`, which `make lint`
+runs.
 
-It finds what a machine can find: phrases with a plainer form, long sentences and, by codespell, misspelled and British words."""
+It finds what a machine can find: phrases with a plainer form, long sentences and, by codespell, misspelled and British
+words."""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ MARKS = r"^([*#-]+|\d+\.) |\*+"
 
 
 def paragraphs(page: str) -> Iterator[tuple[int, str]]:
-    """The number of the first line of each paragraph, list item, heading and cell of a table, and its words without markup."""
+    """The number of the first line of each paragraph, list item, heading and cell of a table, and its words without
+    markup."""
 
     def blank(found: re.Match[str]) -> str:
         return "\n" * found[0].count("\n")
@@ -52,7 +55,8 @@ def paragraphs(page: str) -> Iterator[tuple[int, str]]:
     page = re.sub(r"^```.*?^```$|<!-- (?!end)[^>]*-->.*?<!-- end -->", blank, page, flags=re.DOTALL | re.MULTILINE)
     page = re.sub(r"(?<=\n\n)(    .*\n)+", blank, page)
     page = re.sub(r"^(<[^>]*>|\|[-:| ]*\|)$", "", page, flags=re.MULTILINE)
-    page = re.sub(r"`[^`]*`", lambda found: "Code" + blank(found), page)  # a capital, so that a sentence may begin with it
+    # a capital, so that a sentence may begin with it
+    page = re.sub(r"`[^`]*`", lambda found: "Code" + blank(found), page)
     page = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", page)
     start, words = 0, ""
     for number, line in enumerate([*page.splitlines(), ""], 1):
@@ -120,7 +124,9 @@ def faults_of_program(modules: Sequence[Path]) -> list[str]:
 
 
 def misspelled(pages: Sequence[Path]) -> list[str]:
-    done = subprocess.run([sys.executable, "-m", "codespell_lib", *SPELLING, *map(str, pages)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "codespell_lib", *SPELLING, *map(str, pages)], capture_output=True, text=True
+    )
     if done.returncode and not done.stdout:
         raise RuntimeError(done.stderr)
     return done.stdout.splitlines()
@@ -128,7 +134,9 @@ def misspelled(pages: Sequence[Path]) -> list[str]:
 
 def main(argv: Sequence[str]) -> None:
     pages = [Path(name) for name in argv] or [*WRITTEN, *MADE]
-    found = [f"{page}:{number}: {fault}" for page in pages for number, fault in faults(page.read_text(), page not in MADE)]
+    found = [
+        f"{page}:{number}: {fault}" for page in pages for number, fault in faults(page.read_text(), page not in MADE)
+    ]
     found += misspelled([page for page in pages if page not in MADE])
     found += [] if argv else faults_of_program(PROGRAM)
     print(*found, sep="\n", end="\n" * bool(found))

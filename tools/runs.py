@@ -1,8 +1,9 @@
 """Runs worth keeping: finished runs go to docs/results/records, a line each, and come back from there.
 
 python -m tools.runs collect /tmp/runs     finished runs of these folders; content that has a record is left as it is
-python -m tools.runs time 'hybrid/imagenet/*'     20 (--steps) training steps and inferences each, in turn; --elsewhere: a second machine's
-python -m tools.runs memory 'xformers/cifar10/*' --batch 8     peaks of a training step, exact attention also without a fused kernel
+python -m tools.runs time 'hybrid/imagenet/*'     20 (--steps) training steps and inferences each, in turn; --elsewhere:
+a second machine's python -m tools.runs memory 'xformers/cifar10/*' --batch 8     peaks of a training step, exact
+attention also without a fused kernel
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 
 from vixformer import list_recipes, load_recipe
+from vixformer.options import first_paragraph
 from vixformer.recipes import RECIPES
 from vixformer.results.groups import alike
 from vixformer.results.records import add_records, record_of, recorded_runs
@@ -45,18 +47,15 @@ class Kept:
         return self.summary["epochs"] * self.summary["train_images"]
 
 
-def kept_runs() -> dict[str, list[Kept]]:
-    """By recipe, in the order of seeds: of several sets the first one of `kept_sets`."""
-    return {name: sets[0] for name, sets in kept_sets().items()}
-
-
 def kept_sets() -> dict[str, list[list[Kept]]]:
-    """By recipe, sets of runs that are alike but for seed, split and fold: first those that differ least from today's recipe, and of
-    these the ones with the largest budget and the most runs. Learning-rate trials are left out."""
+    """By recipe, sets of runs that are alike but for seed, split and fold: first those that differ least from today's
+    recipe, and of these the ones with the largest budget and the most runs. Learning-rate trials are left out."""
     found: dict[str, dict[str, list[Kept]]] = {}
     for run in recorded_runs(RECORDS):
         if not run.recipe.train.trial:
-            found.setdefault(run.name or "", {}).setdefault(alike(run) + _summary(run).get("data_digest", ""), []).append(_kept(run))
+            found.setdefault(run.name or "", {}).setdefault(
+                alike(run) + _summary(run).get("data_digest", ""), []
+            ).append(_kept(run))
     return {
         name: sorted(sets.values(), key=lambda runs: (len(runs[0].differs), -runs[0].budget, -len(runs)))
         for name, sets in found.items()
@@ -91,11 +90,13 @@ OWN |= {"data.root", "data.split_seed", "data.fold"}
 
 
 def changed(ran: Mapping[str, Any], name: str) -> dict[str, tuple[Any, Any]]:
-    """Fields in which a recipe that was run differs from the recipe of that name, but for those of a single run: what it had, and what the
-    name says today."""
+    """Fields in which a recipe that was run differs from the recipe of that name, but for those of a single run: what
+    it had, and what the name says today."""
     meant = stated_in(load_recipe(name).to_dict(whole=True), name)
     return {
-        field: (value, meant.get(field)) for field, value in stated_in(ran, name).items() if field not in OWN and value != meant.get(field)
+        field: (value, meant.get(field))
+        for field, value in stated_in(ran, name).items()
+        if field not in OWN and value != meant.get(field)
     }
 
 
@@ -103,8 +104,13 @@ def stated_in(ran: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Every field of a recipe that was run. Those that came after the run was kept had their defaults in it."""
     recipe = load_recipe(name)
     sections = {"data": recipe.data, "model": recipe.model, "train": recipe.train}
-    every = {part: {field.name: field.default for field in fields(section)} | dict(ran[part]) for part, section in sections.items()}
-    return {f"{part}.{key}": value for part, some in json.loads(json.dumps(every)).items() for key, value in some.items()}
+    every = {
+        part: {field.name: field.default for field in fields(section)} | dict(ran[part])
+        for part, section in sections.items()
+    }
+    return {
+        f"{part}.{key}": value for part, some in json.loads(json.dumps(every)).items() for key, value in some.items()
+    }
 
 
 def collect(folders: list[Path]) -> int:
@@ -114,12 +120,16 @@ def collect(folders: list[Path]) -> int:
 
 
 def _recipe_of(run: Run) -> str:
-    """What the run says, or, of a run of before, the recipe after which `vix train` and `vix compare` named the folder."""
+    """What the run says, or, of a run of before, the recipe after which `vix train` and `vix compare` named the
+    folder."""
     if run.name in RECIPES:
         return run.name
     fits = [name for name in list_recipes() if run.folder.name.startswith(run_name(name, run.recipe, ""))]
     if not fits:
-        raise ValueError(f"{run.folder} is not named after a recipe: folders are called NAME-seed0-0123456789ab, by names of vix recipes")
+        raise ValueError(
+            f"{run.folder} is not named after a recipe: folders are called NAME-seed0-0123456789ab, by names of vix"
+            " recipes"
+        )
     return fits[0]
 
 
@@ -129,7 +139,7 @@ def keep(run: Run, name: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=first_paragraph(__doc__))
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("collect").add_argument("folders", nargs="+", type=Path)
     timing = commands.add_parser("time")

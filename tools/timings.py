@@ -1,4 +1,5 @@
-"""What recipes cost here: steps and inferences timed in turn, and peak memory beside exact attention that keeps all its weights.
+"""What recipes cost here: steps and inferences timed in turn, and peak memory beside exact attention that keeps all its
+weights.
 
 `python -m tools.runs time` and `python -m tools.runs memory` write docs/results/timings and docs/results/memory.
 """
@@ -20,7 +21,7 @@ from tools.runs import RESULTS, TIMINGS
 from vixformer.attention.layout import is_exact
 from vixformer.config import Recipe
 from vixformer.documents.reproduce import epoch_images
-from vixformer.measure.latency import Ratio, paired_ratio, rounds, summarised
+from vixformer.measure.latency import Ratio, paired_ratio, rounds, summarized
 from vixformer.measure.machine import machine
 from vixformer.measure.memory import Job, peak_memory
 from vixformer.results.evidence import Effect, effect
@@ -39,17 +40,25 @@ Kept = dict[str, dict[str, Any]]
 
 def kept_timings(folder: Path = TIMINGS) -> Kept:
     """By recipe: what `time` measured; `session` is what was timed in turn with it."""
-    return {name: {**t, "session": path.stem} for path in sorted(folder.glob("*.json")) for name, t in json.loads(path.read_text()).items()}
+    return {
+        name: {**t, "session": path.stem}
+        for path in sorted(folder.glob("*.json"))
+        for name, t in json.loads(path.read_text()).items()
+    }
 
 
 def kept_memory() -> Kept:
     """By recipe: what `memory` measured."""
-    return {name: found for path in sorted(MEMORY.glob("*.json")) for name, found in json.loads(path.read_text()).items()}
+    return {
+        name: found for path in sorted(MEMORY.glob("*.json")) for name, found in json.loads(path.read_text()).items()
+    }
 
 
-def measure_time(recipes: Mapping[str, Recipe], path: Path, batch: int | None, count: int, device: torch.device) -> None:
-    """A training step with its optimizer, and inference, of the recipe's own batch unless another is given. Every call is kept, because
-    calls of one round are pairs."""
+def measure_time(
+    recipes: Mapping[str, Recipe], path: Path, batch: int | None, count: int, device: torch.device
+) -> None:
+    """A training step with its optimizer, and inference, of the recipe's own batch unless another is given. Every call
+    is kept, because calls of one round are pairs."""
     keep_freed_memory()
     steps, looks, facts = {}, {}, {}
     for name, recipe in recipes.items():
@@ -74,7 +83,7 @@ def measure_time(recipes: Mapping[str, Recipe], path: Path, batch: int | None, c
         trained, inferred = rounds(steps, 0, count, device), rounds(looks, 0, count, device)
     for name, fact in facts.items():
         for what, calls in (("step", trained[name]), ("inference", inferred[name])):
-            fact |= {f"{what}_ms": vars(summarised(calls)), f"{what}_calls": [round(call, 4) for call in calls]}
+            fact |= {f"{what}_ms": vars(summarized(calls)), f"{what}_calls": [round(call, 4) for call in calls]}
         fact |= {"machine": machine(device)}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, facts)
@@ -108,12 +117,15 @@ def naive(exact: str) -> str:
 
 def comparable(times: Kept, names: Sequence[str]) -> bool:
     """Whether these were timed in turn, in batches of one size."""
-    return all(name in times for name in names) and len({(times[name]["session"], times[name]["batch"]) for name in names}) == 1
+    return (
+        all(name in times for name in names)
+        and len({(times[name]["session"], times[name]["batch"]) for name in names}) == 1
+    )
 
 
 def ratio_of(times: Kept, name: str, base: str, what: str) -> Ratio | None:
-    """Of `step` or `inference`. By pairs of calls where every call was kept. Otherwise of the medians, with an interval from the spread of
-    each as if they had not been taken in turn, which is wider."""
+    """Of `step` or `inference`. By pairs of calls where every call was kept. Otherwise of the medians, with an interval
+    from the spread of each as if they had not been taken in turn, which is wider."""
     if not comparable(times, [name, base]):
         return None
     mine, theirs = times[name], times[base]
@@ -125,7 +137,8 @@ def ratio_of(times: Kept, name: str, base: str, what: str) -> Ratio | None:
 
 
 def effect_of(times: Kept, one: Sequence[str], other: Sequence[str], what: str) -> Effect | None:
-    """Of the logarithms of times, each side averaged over its recipes. Sides of equal length are pairs, each of one session."""
+    """Of the logarithms of times, each side averaged over its recipes. Sides of equal length are pairs, each of one
+    session."""
     pairs = list(zip(one, other, strict=True)) if len(one) == len(other) else [(a, b) for a in one for b in other]
     if not pairs or not all(comparable(times, pair) for pair in pairs):
         return None
@@ -141,7 +154,8 @@ def _mean_calls(calls: Sequence[Sequence[float]]) -> dict[int, float]:
 
 
 def _of_medians(one: Sequence[Mapping[str, float]], other: Sequence[Mapping[str, float]]) -> Effect:
-    """The error of a median is that of a mean times the root of pi / 2; calls of one recipe were all that was kept of them."""
+    """The error of a median is that of a mean times the root of pi / 2; calls of one recipe were all that was kept of
+    them."""
 
     def log(t: Mapping[str, float]) -> float:
         return math.log(t["median"])

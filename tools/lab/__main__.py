@@ -1,9 +1,9 @@
 """Experiments in the background of other work: `python -m tools.lab plan`, `run --lanes 1`, `status` or `rerun`.
 
-`plan` lists what is left, in the order of claims decided an hour. `run` trains it, one thread a lane, puts each finished run into
-docs/results/records at once, pauses while `make test`, `make bench` or a timing runs, and ends when nothing is left. Stop it at any
-moment; it resumes in the middle of an epoch. `status` says what is done. `rerun` trains records that are drawn at random again, and exits
-with 1 where a number is not the same.
+`plan` lists what is left, in the order of claims decided an hour. `run` trains it, one thread a lane, puts each
+finished run into docs/results/records at once, pauses while `make test`, `make bench` or a timing runs, and ends when
+nothing is left. Stop it at any moment; it resumes in the middle of an epoch. `status` says what is done. `rerun` trains
+records that are drawn at random again, and exits with 1 where a number is not the same.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ from tools.lab.run import read_failed, run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tools.lab", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.lab", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("plan", help="what is left, and in which order")
     running = commands.add_parser("run", help="train what is left")
     running.add_argument("--lanes", type=int, default=1, choices=(1, 2), help="trainings at a time, each on one thread")
-    running.add_argument("--only", nargs="+", metavar="NAME", help="experiments, instead of all in the order of the plan")
+    running.add_argument(
+        "--only", nargs="+", metavar="NAME", help="experiments, instead of all in the order of the plan"
+    )
     commands.add_parser("status", help="what is done, and what failed")
     again = commands.add_parser("rerun", help="repeat records, and compare")
     again.add_argument("--count", type=int, default=3)
@@ -41,7 +45,11 @@ def main() -> None:
     else:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: trainings are stored
         try:
-            run(_chosen(options.only), options.lanes, lambda line: print(f"{time.strftime('%H:%M:%S')} {line}", flush=True))
+            run(
+                _chosen(options.only),
+                options.lanes,
+                lambda line: print(f"{time.strftime('%H:%M:%S')} {line}", flush=True),
+            )
         except KeyboardInterrupt:
             print("stopped; the same command resumes")
 
@@ -50,7 +58,10 @@ def _rerun(count: int, seed: int) -> int:
     wrong = 0
     for again in rerun(known_records().values(), count, seed):
         record = again.record
-        print(f"{record['name']}, seed {record['seed']} ({record['id']}): {'not ' * bool(again.differs)}the same", flush=True)
+        print(
+            f"{record['name']}, seed {record['seed']} ({record['id']}): {'not ' * bool(again.differs)}the same",
+            flush=True,
+        )
         for key, (then, now) in again.differs.items():
             print(f"  {key}: {then}, now {now}")
         wrong += bool(again.differs)
@@ -78,7 +89,10 @@ def _print_status() -> None:
     for experiment in EXPERIMENTS:
         ids = [job.id for job in foreseen(experiment, known, failed)]
         lost = sum(id in failed for id in ids)
-        print(f"{experiment.name:24} {sum(id in known for id in ids):>4} of {len(ids)} runs" + (f", {lost} failed" if lost else ""))
+        print(
+            f"{experiment.name:24} {sum(id in known for id in ids):>4} of {len(ids)} runs"
+            + (f", {lost} failed" if lost else "")
+        )
     for why in failed.values():
         print(why)
 

@@ -10,7 +10,23 @@ BOTH = ("relu", "softmax")
 SETS = ("mnist", "cifar10")
 VITS = ("vit", "vip", "vil", "vin")
 MIXERS = ("fnet", "mixer")
-STAGED = ("levit", "levip", "levil", "levin", "cct", "ccp", "ccl", "ccn", "cvt", "cvp", "cvl", "cvn", "pit", "pin", "pip")
+STAGED = (
+    "levit",
+    "levip",
+    "levil",
+    "levin",
+    "cct",
+    "ccp",
+    "ccl",
+    "ccn",
+    "cvt",
+    "cvp",
+    "cvl",
+    "cvn",
+    "pit",
+    "pin",
+    "pip",
+)
 SMALL = {"data.resize": 16, "train.batch_size": 64}
 """256 tokens a CIFAR-10 image, where the document has one a pixel; one batch for all rows."""
 
@@ -34,10 +50,13 @@ def of(rows: tuple[str, ...], before: str = "", after: str = "") -> tuple[str, .
 
 HYBRID = (
     *(Experiment(f"hybrid-{data}", hybrid(data, LAYOUTS, BOTH, (16, 64)), epochs=10, seeds=3) for data in SETS),
-    Experiment("hybrid-features", hybrid("cifar10", ("all", "first"), BOTH, (8, 16, 32, 64, 128, 256, 512)), epochs=10, seeds=3),
+    Experiment(
+        "hybrid-features", hybrid("cifar10", ("all", "first"), BOTH, (8, 16, 32, 64, 128, 256, 512)), epochs=10, seeds=3
+    ),
     Experiment("hybrid-curves", hybrid("cifar10", LAYOUTS, ("softmax",), (128,)), epochs=10, seeds=3),
     *(  # figure 5, as long as the document trained
-        Experiment(f"hybrid-{data}-whole", hybrid(data, LAYOUTS, ("softmax",), (128,)), epochs=50, seeds=1, worth=5) for data in SETS
+        Experiment(f"hybrid-{data}-whole", hybrid(data, LAYOUTS, ("softmax",), (128,)), epochs=50, seeds=1, worth=5)
+        for data in SETS
     ),
 )
 FAST = (
@@ -57,14 +76,23 @@ KERNELS = (  # in bfloat16, which is to these processors what the document's flo
     ),
     Experiment(
         "kernels-printed",
-        tuple(f"cifar-kernels/{name}" for name in ("vit", "relu", "elu-?", "gelu-?", "exp", "ftheta", "ftheta-mixture")),
+        tuple(
+            f"cifar-kernels/{name}" for name in ("vit", "relu", "elu-?", "gelu-?", "exp", "ftheta", "ftheta-mixture")
+        ),
         epochs=5,
         seeds=2,
         fraction=0.25,
         changes={"train.precision": "bfloat16"},
     ),
 )
-ONE_NETWORK = ("keras-transformer", "keras-linformer", "performer-*-16", "performer-*-32", "performer-*-64", "performer-*-128")
+ONE_NETWORK = (
+    "keras-transformer",
+    "keras-linformer",
+    "performer-*-16",
+    "performer-*-32",
+    "performer-*-64",
+    "performer-*-128",
+)
 LINEAR = (
     *(
         Experiment(
@@ -77,10 +105,14 @@ LINEAR = (
         for data in SETS
     ),
     *(
-        Experiment(f"linear-{data}-longer", linear(data, "performer-*-equal-epochs"), epochs=10, seeds=3, fraction=0.5, worth=2)
+        Experiment(
+            f"linear-{data}-longer", linear(data, "performer-*-equal-epochs"), epochs=10, seeds=3, fraction=0.5, worth=2
+        )
         for data in SETS
     ),
-    Experiment("linformer-mnist", linear("mnist", "transformer", "linformer", "linformer-from-checkpoint"), 5, 3, fraction=0.5),
+    Experiment(
+        "linformer-mnist", linear("mnist", "transformer", "linformer", "linformer-from-checkpoint"), 5, 3, fraction=0.5
+    ),
     Experiment("linformer-mnist-longer", linear("mnist", "linformer-equal-epochs"), 10, 3, fraction=0.5, worth=1),
     Experiment(
         "linformer-cifar10",
@@ -91,18 +123,31 @@ LINEAR = (
         changes={"data.resize": 36},
     ),
     Experiment(
-        "linformer-cifar10-longer", linear("cifar10", "linformer-equal-epochs"), 10, 3, fraction=0.5, changes={"data.resize": 36}, worth=1
+        "linformer-cifar10-longer",
+        linear("cifar10", "linformer-equal-epochs"),
+        10,
+        3,
+        fraction=0.5,
+        changes={"data.resize": 36},
+        worth=1,
     ),
     Experiment("linear-cifar100", linear("cifar100", "keras-transformer", "performer-*-16", "deterministic-*"), 20, 3),
     Experiment("linear-resnet", linear("cifar10", "resnet", "resnet-performer"), 5, 3, fraction=0.5),
 )
 XFORMERS = (
     *(
-        Experiment(f"xformers-{name}", xformers("cifar10", *rows), epochs=6, seeds=3, fraction=0.2, changes=SMALL, worth=worth)
+        Experiment(
+            f"xformers-{name}", xformers("cifar10", *rows), epochs=6, seeds=3, fraction=0.2, changes=SMALL, worth=worth
+        )
         for name, (worth, *rows) in {
             "table-1": (0, *VITS, *MIXERS, *of((*VITS, *MIXERS), "hybrid-")),
             "stages": (0, *STAGED, *of(("pit", "pin", "pip"), "hybrid-")),
-            "rope": (9, *of(VITS, after="-rope"), *of(VITS, "hybrid-", "-rope"), *of(("levit", "cct", "cvt", "pit"), after="-rope")),
+            "rope": (
+                9,
+                *of(VITS, after="-rope"),
+                *of(VITS, "hybrid-", "-rope"),
+                *of(("levit", "cct", "cvt", "pit"), after="-rope"),
+            ),
         }.items()
     ),
     Experiment(
@@ -119,5 +164,6 @@ PHOTOS = (
     Experiment("photos-1600", ("photos/1600/*",), epochs=10, seeds=3, changes=FLOWERS, worth=6),
 )
 LENS = (Experiment("lens-tuned", ("lens/cifar10/*",), epochs=5, seeds=5, tune=3, worth=8),)
+ABLATION = (Experiment("ablation-cifar10", ("ablation/cifar10/*",), epochs=20, seeds=3, worth=4),)
 
-EXPERIMENTS = (*HYBRID, *FAST, *KERNELS, *LINEAR, *XFORMERS, *PHOTOS, *LENS)
+EXPERIMENTS = (*HYBRID, *FAST, *KERNELS, *LINEAR, *XFORMERS, *PHOTOS, *LENS, *ABLATION)

@@ -46,10 +46,16 @@ class Experiment:
         """Schedules keep their shape. Times and memory are measured elsewhere, with nothing else running."""
         recipe = Cut(self.epochs, self.fraction).applied(recipe)
         data = replace(recipe.data, **self._changed("data"))
-        return replace(recipe, data=data, train=replace(recipe.train, track_test=True, measure=False, **self._changed("train")))
+        return replace(
+            recipe, data=data, train=replace(recipe.train, track_test=True, measure=False, **self._changed("train"))
+        )
 
     def _changed(self, section: str) -> dict[str, Any]:
-        return {key.removeprefix(f"{section}."): value for key, value in self.changes.items() if key.startswith(f"{section}.")}
+        return {
+            key.removeprefix(f"{section}."): value
+            for key, value in self.changes.items()
+            if key.startswith(f"{section}.")
+        }
 
 
 @dataclass(frozen=True)
@@ -87,8 +93,8 @@ class Job:
 
 
 def jobs(experiment: Experiment, known: Mapping[str, Record], failed: Collection[str] = ()) -> Iterator[Job]:
-    """Of a tuned experiment the trials first; the rest follows when they are there: every row at the rate they chose, and at its own rate
-    where that is another."""
+    """Of a tuned experiment the trials first; the rest follows when they are there: every row at the rate they chose,
+    and at its own rate where that is another."""
     recipes = experiment.recipes()
     if experiment.tune:
         tried = {name: list(_trials(name, recipe, experiment.tune)) for name, recipe in recipes.items()}
@@ -111,8 +117,8 @@ def foreseen(experiment: Experiment, known: Mapping[str, Record], failed: Collec
 
 
 def _seeds(recipes: Mapping[str, Recipe], count: int) -> Iterator[Job]:
-    """Every row's first seed comes before the second of any, so that an experiment can be read at any moment. Seeds vary the start, the
-    split and the order."""
+    """Every row's first seed comes before the second of any, so that an experiment can be read at any moment. Seeds
+    vary the start, the split and the order."""
     for seed in range(count):
         made: dict[str, Job] = {}
         for name in sorted(recipes, key=lambda name: recipes[name].train.weights is not None):  # parents first
@@ -123,7 +129,9 @@ def _seeds(recipes: Mapping[str, Recipe], count: int) -> Iterator[Job]:
 
 def seeded(recipe: Recipe, seed: int) -> Recipe:
     data, train = recipe.data, recipe.train
-    return replace(recipe, data=replace(data, split_seed=data.split_seed + seed), train=replace(train, seed=train.seed + seed))
+    return replace(
+        recipe, data=replace(data, split_seed=data.split_seed + seed), train=replace(train, seed=train.seed + seed)
+    )
 
 
 def _trials(name: str, recipe: Recipe, count: int) -> Iterator[Job]:

@@ -39,7 +39,9 @@ def plan(experiments: Iterable[Experiment], known: Mapping[str, Record], failed:
     return sorted((p for p in found if p.done < p.runs), key=lambda p: -p.rank)
 
 
-def _planned(experiment: Experiment, known: Mapping[str, Record], failed: Collection[str], paces: Mapping[str, float]) -> Planned:
+def _planned(
+    experiment: Experiment, known: Mapping[str, Record], failed: Collection[str], paces: Mapping[str, float]
+) -> Planned:
     every = list(foreseen(experiment, known, failed))
     left = [job for job in every if job.id not in known and job.id not in failed]
     hours = sum(_seconds(job, paces) for job in left) / 3600

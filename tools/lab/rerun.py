@@ -25,11 +25,15 @@ class Again:
 
 
 def rerun(records: Iterable[Record], count: int, seed: int) -> Iterator[Again]:
-    """Of those that this machine can repeat to the bit: trained from scratch, on its kind of processor, with its torch."""
+    """Of those that this machine can repeat to the bit: trained from scratch, on its kind of processor, with its
+    torch."""
     here = {**machine(torch.device("cpu")), "instructions": native.status().instructions}
     able = [record for record in records if _repeatable(record, here)]
     if not able:
-        raise ValueError(f"no record was made on a machine like this one ({here['processor']}, {here['instructions']}): nothing to repeat")
+        raise ValueError(
+            f"no record was made on a machine like this one ({here['processor']}, {here['instructions']}): nothing to"
+            " repeat"
+        )
     for record in random.Random(seed).sample(able, min(count, len(able))):
         torch.set_num_threads(record["conditions"]["threads"] or 1)
         recipe = run_of(record, runs.RECORDS).recipe
@@ -41,7 +45,9 @@ def rerun(records: Iterable[Record], count: int, seed: int) -> Iterator[Again]:
 def _repeatable(record: Record, here: dict[str, Any]) -> bool:
     conditions: Any = record["conditions"]
     same = all(conditions[key] == here.get(key) for key in ("processor", "torch", "instructions"))
-    return same and record["recipe"]["train"].get("weights") is None and record["recipe"]["data"].get("name") != "folder"
+    return (
+        same and record["recipe"]["train"].get("weights") is None and record["recipe"]["data"].get("name") != "folder"
+    )
 
 
 def _differing(then: Record, now: Record) -> Iterator[tuple[str, tuple[Any, Any]]]:

@@ -1,4 +1,5 @@
-"""Trainings one after the other in each lane, every one a process of one thread that stores what it has when it is told to stop."""
+"""Trainings one after the other in each lane, every one a process of one thread that stores what it has when it is told
+to stop."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from itertools import chain
 from tools import quiet
 from tools.lab.jobs import RUNS, Experiment, Job, jobs, known_records
 from tools.runs import keep
-from vixformer.registry import foreign
+from vixformer.plugins import foreign
 from vixformer.results.records import Record
 from vixformer.results.runs import SUMMARY, read_run
 from vixformer.training.lock import locked
@@ -48,7 +49,10 @@ class Lane:
         assert given is not None and said is not None
         with contextlib.suppress(BrokenPipeError), given, said:
             with contextlib.suppress(BrokenPipeError):  # it ended before it began
-                given.write(json.dumps({"name": self.job.name, "recipe": self.job.started().to_dict(), "foreign": foreign()}) + "\n")
+                given.write(
+                    json.dumps({"name": self.job.name, "recipe": self.job.started().to_dict(), "foreign": foreign()})
+                    + "\n"
+                )
                 given.flush()  # and it stays open: that it closes tells the other process that the lab is gone
             for line in said:
                 self.error = json.loads(line).get("error", self.error)
@@ -118,7 +122,8 @@ def next_job(experiments: Iterable[Experiment], known: Mapping[str, Record], ski
 
 
 def _finished(lane: Lane, tell: Callable[[str], None]) -> bool:
-    """Keep what a process left. One that said why it failed is not tried again; one that died is, when the lab starts again."""
+    """Keep what a process left. One that said why it failed is not tried again; one that died is, when the lab starts
+    again."""
     job, minutes = lane.job, (time.perf_counter() - lane.began) / 60
     if (job.folder / SUMMARY).exists():
         found = read_run(job.folder)
