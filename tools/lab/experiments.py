@@ -164,6 +164,10 @@ PHOTOS = (
     Experiment("photos-1600", ("photos/1600/*",), epochs=10, seeds=3, changes=FLOWERS, worth=6),
 )
 LENS = (Experiment("lens-tuned", ("lens/cifar10/*",), epochs=5, seeds=5, tune=3, worth=8),)
-ABLATION = (Experiment("ablation-cifar10", ("ablation/cifar10/*",), epochs=20, seeds=3, worth=4),)
+ABLATION = (
+    Experiment(
+        "ablation-cifar10", ("ablation/cifar10/*",), epochs=60, seeds=3, worth=4, changes={"train.track_test": False}
+    ),
+)
 
 EXPERIMENTS = (*HYBRID, *FAST, *KERNELS, *LINEAR, *XFORMERS, *PHOTOS, *LENS, *ABLATION)
