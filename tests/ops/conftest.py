@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from vixformer.ops import affine, native
+from vixformer.ops import affine, native, tokenwise
 from vixformer.ops.native import build
 from vixformer.ops.softmax import exact_attention
 
@@ -76,4 +76,5 @@ def _answers() -> bool:
 @pytest.fixture
 def on_every_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where torch's products are fast, ours are not chosen, but they work."""
-    monkeypatch.setattr(affine, "products_are_faster", lambda dtype: True)
+    for module in (affine, tokenwise):
+        monkeypatch.setattr(module, "products_are_faster", lambda dtype: True)

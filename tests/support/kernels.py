@@ -31,6 +31,13 @@ MAPS = [
     "performer(kernel=gelu, features=24)",
     "performer(kernel=gelu, features=none)",
     "performer(kernel=mlp, features=48)",
+    "performer(kernel=relu, features=24, learned=true)",
+    "performer(kernel=exp, features=24, learned=true)",
+    "performer(kernel=matrix, features=24)",
+    "performer(kernel=matrix, features=none)",
+    "performer(kernel=prototypes, features=24)",
+    "performer(kernel=cosh, features=12)",
+    "performer(kernel=taylor)",
 ]
 
 
