@@ -10,11 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import torch
-from pydantic import Field
-from typing_extensions import NotRequired, TypedDict
 
 from vixformer.backbones.backbone import BEST, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
@@ -27,7 +24,7 @@ from vixformer.jsonfile import Values, read_json
 from vixformer.measure.latency import Timing, rounds, summarized
 from vixformer.measure.load import Watched, now, watched
 from vixformer.measure.machine import machine
-from vixformer.registry import fitted
+from vixformer.registry import made_of
 from vixformer.results.evidence import averaged
 from vixformer.results.runs import Repetition, Spread, column, read_run, repetition
 from vixformer.results.timings import Session, disturbed, keep_session
@@ -48,12 +45,6 @@ HEADROOM = 1.2
 """Factor on the time of earlier trainings, to estimate the budget for the rest."""
 
 UNTUNED = " at its own rate"
-
-
-class _Cut(TypedDict):
-    epochs: Annotated[int, Field(gt=0)]
-    fraction: Annotated[float, Field(gt=0, le=1)]
-    measure: NotRequired[bool]
 
 
 @dataclass(frozen=True)
@@ -245,7 +236,7 @@ def _cut(
 ) -> Cut:
     """Measured once: asked the same again, what was chosen stays, so that what was trained is found."""
     asked = _asked(recipes, runs_each, budget, jobs)
-    known = _known(out)
+    known = known_budgets(out)
     if asked not in known:
         began = time.perf_counter()
         measure = MEASURING * runs_each * len(recipes) <= PROBING * budget
@@ -261,7 +252,7 @@ def _cut(
         chosen = replace(chosen, measure=measure)
         _remember(out, asked, chosen)
         return chosen
-    return Cut(**known[asked])
+    return known[asked]
 
 
 def _asked(recipes: dict[str, Recipe], runs_each: int, budget: float, jobs: int) -> str:
@@ -269,18 +260,15 @@ def _asked(recipes: dict[str, Recipe], runs_each: int, budget: float, jobs: int)
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
 
-def _known(out: Path) -> dict[str, _Cut]:
+def known_budgets(out: Path) -> dict[str, Cut]:
     path = out / BUDGETS
-    return read_budgets(path) if path.exists() else {}
-
-
-def read_budgets(path: Path) -> dict[str, _Cut]:
-    return fitted(dict[str, _Cut], read_json(path), f"{path} is damaged, delete it to measure again")
+    what = f"{path} is damaged, delete it to measure again"
+    return made_of(dict[str, Cut], read_json(path), what) if path.exists() else {}
 
 
 def _remember(out: Path, asked: str, chosen: Cut) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    write_json(out / BUDGETS, {**_known(out), asked: vars(chosen)})
+    write_json(out / BUDGETS, {key: vars(cut) for key, cut in {**known_budgets(out), asked: chosen}.items()})
 
 
 def _plan(recipe: Recipe, seeds: int, folds: int | None, vary_split: bool) -> Iterator[Recipe]:
