@@ -36,15 +36,12 @@ from vixformer.measure.machine import kernel_calls, machine
 from vixformer.notes import note
 from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY
 from vixformer.training.allocator import keep_freed_memory
-from vixformer.training.average import Average
-from vixformer.training.faults import NotFiniteError, first_not_finite
 from vixformer.training.group import Alone, Group, is_of_the_group, process_device, whole
-from vixformer.training.interrupt import Interrupt
 from vixformer.training.lock import locked
 from vixformer.training.loggers import make_loggers, side_by_side
 from vixformer.training.losses import loss_of
-from vixformer.training.observer import Observer, Stopped
-from vixformer.training.optim import learning_rate, make_optimizer, set_rate
+from vixformer.training.observer import Interrupt, NotFiniteError, Observer, Stopped, first_not_finite
+from vixformer.training.optim import Average, learning_rate, make_optimizer, set_rate
 from vixformer.training.parts import load_parts, pick_device
 from vixformer.training.state import State
 from vixformer.training.summary import prefixed, summarize

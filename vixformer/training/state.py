@@ -16,8 +16,8 @@ from vixformer.jsonfile import Values
 from vixformer.registry import fitted
 from vixformer.results.files import read_tensors, write_tensors
 from vixformer.results.schema import Amount, Conversion, Count
-from vixformer.training.average import Average
 from vixformer.training.group import here, parted, whole
+from vixformer.training.optim import Average
 
 
 class Sums(TypedDict):
