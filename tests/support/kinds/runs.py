@@ -27,7 +27,7 @@ from vixformer.conversion.distill import distill, part_of_lesson, seconds_of
 from vixformer.conversion.swap import convert as convert_model
 from vixformer.data.preprocess import Preprocessing
 from vixformer.experiments import compare
-from vixformer.export.card import card
+from vixformer.export.push import card
 from vixformer.measure.latency import Ratio
 from vixformer.notes import Note
 from vixformer.report.collect import collect
