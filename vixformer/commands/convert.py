@@ -7,11 +7,11 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import NonNegativeInt
 
-from vixformer.bridges.source import is_source
+from vixformer.backbones.backbone import Backbone
+from vixformer.bridges.source import is_source, store, trained
 from vixformer.commands.flags import (
     Count,
     DataName,
@@ -22,20 +22,26 @@ from vixformer.commands.flags import (
     finished_run,
     recipe_sections,
 )
+from vixformer.config import Data, Recipe
+from vixformer.conversion.choose import Chosen, Point, choose_layers
+from vixformer.conversion.distill import part_of_lesson
+from vixformer.conversion.outside import convert_outside
+from vixformer.conversion.parent import trained_model
+from vixformer.conversion.run import converted_recipe, difference_on_images, name_of, recipe_of
+from vixformer.conversion.start import TEACHING
+from vixformer.conversion.swap import differing, expanded
+from vixformer.data.dataset import Whole
 from vixformer.jsonfile import Values, read_json
 from vixformer.measure.latency import Ratio
+from vixformer.models import model_config
 from vixformer.options import Changes, Folder, flag_of, sections, words
 from vixformer.registry import made_of
 from vixformer.results.evidence import MARGIN, judge, sentence
 from vixformer.results.runs import LAST, RECIPE, SUMMARY, read_run
 from vixformer.tables import Shown, say, say_next, table
 from vixformer.terminal import Steps
-
-if TYPE_CHECKING:
-    from vixformer.backbones.backbone import Backbone
-    from vixformer.config import Recipe
-    from vixformer.conversion.choose import Chosen, Point
-    from vixformer.data.dataset import Whole
+from vixformer.training.parts import load_parts, pick_device
+from vixformer.writing import write_json
 
 CHOICE = "choice.json"
 NEAREST = "hedgehog"
@@ -72,13 +78,6 @@ class Options(Shown):
 
 
 def run(options: Options) -> None:
-    from vixformer.conversion.distill import part_of_lesson
-    from vixformer.conversion.parent import trained_model
-    from vixformer.conversion.run import converted_recipe, difference_on_images, name_of, recipe_of
-    from vixformer.conversion.start import TEACHING
-    from vixformer.training.parts import load_parts, pick_device
-    from vixformer.writing import write_json
-
     if is_source(str(options.run)):
         _outside(options)
         return
@@ -138,12 +137,6 @@ def _attention(options: Options) -> str:
 
 def _outside(options: Options) -> None:
     """A model of timm or transformers: it stays one, in a folder that `vix.load_patched` reads."""
-    from vixformer.bridges.source import store, trained
-    from vixformer.config import Data, Recipe
-    from vixformer.conversion.outside import convert_outside
-    from vixformer.models import model_config
-    from vixformer.training.parts import load_parts
-
     if options.finetune:
         raise ValueError(
             "--finetune is for runs of vix train: load the converted model with vix.load_patched and train it as you"
@@ -199,8 +192,6 @@ def _say_what_is_taken(options: Options, recipe: Recipe) -> None:
 def _chosen(
     options: Options, count: int, recipe: Recipe, model: Backbone, images: Whole, attention: str, where: Path
 ) -> tuple[Chosen, Path | None]:
-    from vixformer.conversion.swap import differing, expanded
-
     most = len(differing(model, expanded(model, attention)))
     if count > most:
         differ = {0: "no layer differs", 1: "only 1 layer differs"}.get(most, f"only {most} layers differ")
@@ -214,10 +205,6 @@ def _choice(
 ) -> tuple[Chosen, Path | None]:
     """The choice, and the file of the converted layers if there is one. It is measured once: the same command finds it
     again, and with it the run that was made of it."""
-    from vixformer.conversion.choose import choose_layers
-    from vixformer.training.parts import load_parts
-    from vixformer.writing import write_json
-
     asked = json.dumps(
         [recipe.to_dict(), attention, steps, {k: float(v.double().sum()) for k, v in model.state_dict().items()}]
     )
@@ -252,8 +239,6 @@ def _choice(
 
 def read_choice(path: Path, most: int) -> Chosen:
     """`most` is how many layers differ."""
-    from vixformer.conversion.choose import Chosen
-
     found = made_of(Chosen, read_json(path), f"{path} is damaged, delete it to measure again")
     if [len(point.layers) for point in found.curve] != list(range(most + 1)):
         raise ValueError(f"{path} is damaged: its curve should go from 0 to {most} layers; delete it to measure again")
