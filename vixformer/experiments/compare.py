@@ -26,7 +26,8 @@ from vixformer.measure.load import Watched, now, watched
 from vixformer.measure.machine import machine
 from vixformer.registry import made_of
 from vixformer.results.evidence import averaged
-from vixformer.results.runs import Repetition, Spread, column, read_run, repetition
+from vixformer.results.groups import Group
+from vixformer.results.runs import Spread, read_run, spread
 from vixformer.results.timings import Session, disturbed, keep_session
 from vixformer.training.observer import Observer
 from vixformer.training.parts import Reader
@@ -48,43 +49,49 @@ UNTUNED = " at its own rate"
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Group):
     """One recipe over its seeds and folds."""
 
-    name: str
-    attention: str
-    seeds: int
-    folds: int | None
-    parameters: int
-    test_top1: Spread
-    by_seed: dict[int, float]
-    """Test top-1; the mean of its folds, where there are some."""
-    val_top1: Spread | None
-    train_seconds: Spread
-    inference: Timing
-    """Of a batch of 64, all models in turn."""
-    kept: int | None
-    """Bytes for backward, an image."""
-    peak: float | None
-    """MiB in training, where it was measured."""
-    folders: tuple[Path, ...]
+    folds: int | None = None
+    """Those that were asked for."""
     rounds: tuple[float, ...] = ()
-    """Milliseconds of inference, round by round."""
-    epochs: tuple[float, ...] = ()
-    """Seconds of every epoch of every run."""
-    disturbed: bool = False
-    """Whether other work shared the cores while one of its runs was trained."""
+    """Milliseconds of inference of a batch of 64, all models in turn, round by round."""
     tuned: Tuned | None = None
     """What its learning-rate trials gave."""
     untuned: Spread | None = None
     """Test top-1 of the same seeds at the recipe's own rate."""
-    split: str = ""
-    """What says, beside the seed, which images it was trained on."""
 
     @property
-    def repetitions(self) -> dict[Repetition, float]:
-        """Test top-1 by what pairs it with the runs of other models."""
-        return {(seed, self.split): top1 for seed, top1 in self.by_seed.items()}
+    def test_top1(self) -> Spread:
+        return spread(self.values("test_top1"))
+
+    @property
+    def by_seed(self) -> dict[int, float]:
+        """Test top-1; the mean of its folds, where there are some."""
+        seeds = (run.recipe.train.seed for run in self.runs)
+        return averaged(zip(seeds, self.values("test_top1"), strict=True))
+
+    @property
+    def seeds(self) -> int:
+        return len(self.by_seed)
+
+    @property
+    def inference(self) -> Timing:
+        return summarized(self.rounds)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        return tuple(run.folder for run in self.runs)
+
+    @property
+    def epochs(self) -> list[float]:
+        """Seconds of every epoch of every run."""
+        return [epoch["seconds"] for history in self.histories() for epoch in history if "seconds" in epoch]
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other work shared the cores while one of its runs was trained."""
+        return any(disturbed(run.summary or {}) for run in self.runs)
 
 
 @dataclass(frozen=True)
@@ -197,12 +204,8 @@ def compare(
 
 
 def _with_tuning(row: Row, found: Tuned, untuned: list[Path]) -> Row:
-    at_own = (
-        row.test_top1
-        if found.rate == found.own
-        else column([read_run(path).summary or {} for path in untuned], "test_top1")
-    )
-    return replace(row, tuned=found, untuned=at_own)
+    own = Group(row.name, tuple(map(read_run, untuned))).spread("test_top1")
+    return replace(row, tuned=found, untuned=row.test_top1 if found.rate == found.own else own)
 
 
 def _shared(folders: Folders) -> tuple[dict[str, list[Path]], list[str]]:
@@ -298,32 +301,5 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
     taken = {name: [round(ms, 5) for ms in times] for name, times in taken.items()}
     by_run = {paths[0].name: taken[name] for name, paths in folders.items()}
     keep_session(out, Session(TIMED_BATCH, facts, asdict(timing.load), by_run))
-    rows = []
-    for name, paths in folders.items():
-        found = [read_run(path) for path in paths]
-        summaries = [run.summary or {} for run in found]
-        test, seconds, peak = (column(summaries, key) for key in ("test_top1", "train_seconds", "peak_train_mb"))
-        assert test is not None and seconds is not None
-        first = summaries[0]
-        rows.append(
-            Row(
-                name=name,
-                attention=first["attention"],
-                seeds=len({s["seed"] for s in summaries}),
-                folds=folds,
-                parameters=first["parameters"],
-                test_top1=test,
-                by_seed=averaged((s["seed"], s["test_top1"]) for s in summaries),
-                val_top1=column(summaries, "val_top1"),
-                train_seconds=seconds,
-                inference=summarized(taken[name]),
-                kept=first.get("kept_bytes"),
-                peak=None if peak is None else peak.mean,
-                folders=tuple(paths),
-                rounds=tuple(taken[name]),
-                epochs=tuple(epoch["seconds"] for run in found for epoch in run.history() if "seconds" in epoch),
-                disturbed=any(map(disturbed, summaries)),
-                split=repetition(found[0].recipe)[1],
-            )
-        )
+    rows = [Row(name, tuple(map(read_run, paths)), folds, rounds=tuple(taken[name])) for name, paths in folders.items()]
     return rows, timing
