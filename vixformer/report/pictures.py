@@ -202,7 +202,8 @@ def augmentation(data: str, parts: Parts) -> Picture:
     loader, generator, rows = parts.train, torch.Generator().manual_seed(0), []
     for i in range(min(3, len(loader.images))):
         seen = _as_trained(loader, i, 7, generator)
-        rows.append([image_of(_stored(loader.images, i)), *(image_of(_bytes(image)) for image in seen)])
+        shown = (seen * 255).clamp(0, 255).to(torch.uint8)
+        rows.append([image_of(_stored(loader.images, i)), *(image_of(pixels) for pixels in shown)])
     a = loader.augmentation
     ways = [
         *([f"shifted by up to {a.crop} pixels"] if a.crop else []),
