@@ -289,11 +289,6 @@ class Recipe:
         channels, height, width = images.shape
         size = (height, width) if self.data.resize is None else (self.data.resize, self.data.resize)
         config = self.model.filled(size[0] if size[0] == size[1] else size, channels, len(images.classes))
-        self._check(config, size, channels, len(images.classes))
-        return config
-
-    def _check(self, config: BackboneConfig, size: tuple[int, int], channels: int, classes: int) -> None:
-        """What a model says of its images must be true of these."""
         wanted = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size or size
         if wanted != tuple(size):
             resize = f": set data.resize={wanted[0]}" if wanted[0] == wanted[1] else ""
@@ -306,11 +301,12 @@ class Recipe:
                 f"the model is for images of {config.in_chans} channels and {self.data.name} has {channels}: choose"
                 " other data"
             )
-        if config.num_classes is not None and config.num_classes < classes:
+        if config.num_classes is not None and config.num_classes < len(images.classes):
             raise ValueError(
-                f"the model has {config.num_classes} classes and {self.data.name} {classes}: choose other data, or"
-                " other classes"
+                f"the model has {config.num_classes} classes and {self.data.name} {len(images.classes)}: choose other"
+                " data, or other classes"
             )
+        return config
 
     def with_attention(self, attention: str) -> Recipe:
         """This recipe with another attention, and nothing else changed."""

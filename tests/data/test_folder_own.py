@@ -20,8 +20,7 @@ from vixformer.config import Data, Recipe, Train
 from vixformer.data import cache
 from vixformer.data.folder import Folder
 from vixformer.experiments.suit import suited
-from vixformer.notes import Note
-from vixformer.progress import decoding
+from vixformer.notes import Note, decoding
 from vixformer.training.parts import load_parts
 
 

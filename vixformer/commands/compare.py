@@ -67,7 +67,7 @@ class Options(Shown):
 def run(options: Options) -> None:
     from vixformer.commands.watch import Watch
     from vixformer.experiments.compare import compare
-    from vixformer.recipes.from_file import name_of
+    from vixformer.recipes import name_of
     from vixformer.writing import write_text
 
     own = data_options(options.data)

@@ -80,7 +80,7 @@ def _inspect(name: str) -> None:
     from vixformer.data.dataset import open_data
     from vixformer.data.folder import Folder
     from vixformer.data.inspect import inspect
-    from vixformer.progress import decoded
+    from vixformer.notes import decoded
 
     given = data_options(name)
     source = open_data(given["data.name"], given["data.root"])

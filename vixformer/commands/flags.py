@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -27,28 +28,20 @@ if TYPE_CHECKING:
 LATEST, SEVERAL = "latest", 4
 
 
-def _recipes() -> Iterable[str]:
-    from vixformer.recipes import list_recipes
+def _names(module: str, function: str) -> Callable[[], Iterable[str]]:
+    """Names that a function gives, whose module takes a while to import."""
+    return lambda: getattr(importlib.import_module(f"vixformer.{module}"), function)()
 
-    return list_recipes()
 
-
-def _models() -> Iterable[str]:
-    from vixformer.models import list_models
-
-    return list_models()
+_recipes, _models, _attentions = (
+    _names(*place) for place in (("recipes", "list_recipes"), ("models", "list_models"), ("models", "list_attentions"))
+)
 
 
 def _data_sets() -> Iterable[str]:
     from vixformer.data.dataset import DataSet
 
     return DataSet.members
-
-
-def _attentions() -> Iterable[str]:
-    from vixformer.models import list_attentions
-
-    return list_attentions()
 
 
 def _seconds(given: object) -> float:
@@ -109,10 +102,9 @@ def recipe_sections(name: str | None) -> Sections:
     """The options of a recipe with its values; those of every model where no recipe is named."""
     from vixformer.backbones.backbone import Backbone
     from vixformer.config import Data, Train
-    from vixformer.recipes import list_recipes, load_recipe
-    from vixformer.recipes.from_file import is_recipe_file
+    from vixformer.recipes import is_recipe, load_recipe
 
-    if name is not None and (name in list_recipes() or is_recipe_file(name)):
+    if name is not None and is_recipe(name):
         recipe = load_recipe(name)
         return {"data": [recipe.data], "model": [recipe.model], "train": [recipe.train]}
     models = sorted(Backbone.members.values(), key=lambda backbone: backbone.name != "vit")

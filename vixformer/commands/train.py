@@ -44,7 +44,7 @@ class Options:
 def run(options: Options) -> None:
     from vixformer.commands.watch import Watch
     from vixformer.conversion.parent import parent_of
-    from vixformer.recipes.from_file import name_of
+    from vixformer.recipes import name_of
     from vixformer.results.runs import read_run
     from vixformer.training.loop import run as train
     from vixformer.training.loop import with_parent

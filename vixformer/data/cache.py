@@ -19,8 +19,8 @@ from torch import Tensor
 
 from vixformer.data.ahead import ahead
 from vixformer.data.picture import open_picture
+from vixformer.notes import decoded as tell
 from vixformer.notes import note
-from vixformer.progress import decoded as tell
 from vixformer.writing import remove_parts, whole
 
 WAY = 2

@@ -161,17 +161,16 @@ def find_runs(folders: Iterable[Path]) -> Found:
                 names[run.folder] = _name(run, folder)
             except ValueError as error:
                 damaged.append(str(error))
-    found: dict[tuple[str, str], list[Run]] = {}
+    found: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
         if run.summary is not None and not run.recipe.train.trial:
-            found.setdefault((names[run.folder], alike(run)), []).append(run)
-    firsts: dict[str, list[Run]] = {}
-    for (name, _), group in found.items():
-        firsts.setdefault(name, []).append(group[0])
+            found.setdefault(names[run.folder], {}).setdefault(alike(run), []).append(run)
     groups = []
-    for (name, _), group in found.items():
-        told = "" if len(firsts[name]) == 1 else f" ({_what(group[0], firsts[name])})"
-        groups.append(Group(name + told, tuple(sorted(group, key=lambda run: run.recipe.train.seed))))
+    for name, kinds in found.items():
+        firsts = [group[0] for group in kinds.values()]
+        for group in kinds.values():
+            told = "" if len(firsts) == 1 else f" ({_what(group[0], firsts)})"
+            groups.append(Group(name + told, tuple(sorted(group, key=lambda run: run.recipe.train.seed))))
     return Found(sorted(groups, key=lambda group: group.name), [run for run in runs if run.summary is None], damaged)
 
 
@@ -239,6 +238,14 @@ def differing(a: Group, b: Group) -> list[str]:
     """Fields of their recipes in which they differ, but for attention and what is of a single run."""
     ours, theirs = _but_attention(a), _but_attention(b)
     return [key.split(".")[1] for key in ours if ours[key] != theirs.get(key)]
+
+
+def by_protocol(groups: Iterable[Group]) -> dict[str, list[Group]]:
+    """Accuracies on different images, or after longer training, are not compared."""
+    found: dict[str, list[Group]] = {}
+    for group in groups:
+        found.setdefault(group.protocol, []).append(group)
+    return found
 
 
 def comparable(groups: Iterable[Group]) -> dict[str, list[Group]]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -172,8 +172,3 @@ class Spread:
 def spread(values: Iterable[float]) -> Spread:
     values = list(values)
     return Spread(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
-
-
-def column(summaries: Sequence[Values], name: str) -> Spread | None:
-    values = [s[name] for s in summaries if s.get(name) is not None]
-    return spread(values) if values else None

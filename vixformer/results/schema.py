@@ -15,6 +15,7 @@ MOST = 1e100
 """Sums and squares of larger numbers overflow."""
 Number = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
@@ -118,38 +119,6 @@ def check_summary(value: object, where: str) -> Values:
     return found
 
 
-class Cost(TypedDict):
-    layer: int
-    error: Number
-    loss: Number
-    top1: Number
-    ms: Amount
-    new_ms: Amount
-
-
-class _Ratio(TypedDict):
-    ratio: Amount
-    low: Amount
-    high: Amount
-
-
-class Point(TypedDict):
-    layers: list[int]
-    attention: str
-    loss: Number
-    top1: Number
-    ms: Annotated[float, Field(gt=0, le=MOST)]
-    ratio: NotRequired[_Ratio]
-
-
-class ChosenRecord(TypedDict):
-    """What `vix convert --choose` measured."""
-
-    costs: list[Cost]
-    curve: list[Point]
-    told: NotRequired[str]
-
-
 class _Time(TypedDict):
     min: Amount
 
@@ -163,7 +132,7 @@ class _Row(TypedDict):
 
 class _Probe(TypedDict):
     tokens: Annotated[int, Field(gt=0)]
-    ratio: Annotated[float, Field(gt=0, le=MOST)]
+    ratio: Positive
 
 
 class _Crossing(TypedDict):

@@ -36,15 +36,12 @@ from vixformer.measure.machine import kernel_calls, machine
 from vixformer.notes import note
 from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY
 from vixformer.training.allocator import keep_freed_memory
-from vixformer.training.average import Average
-from vixformer.training.faults import NotFiniteError, first_not_finite
 from vixformer.training.group import Alone, Group, is_of_the_group, process_device, whole
-from vixformer.training.interrupt import Interrupt
 from vixformer.training.lock import locked
 from vixformer.training.loggers import make_loggers, side_by_side
 from vixformer.training.losses import loss_of
-from vixformer.training.observer import Observer, Stopped
-from vixformer.training.optim import learning_rate, make_optimizer, set_rate
+from vixformer.training.observer import Interrupt, NotFiniteError, Observer, Stopped, first_not_finite
+from vixformer.training.optim import Average, learning_rate, make_optimizer, set_rate
 from vixformer.training.parts import load_parts, pick_device
 from vixformer.training.state import State
 from vixformer.training.summary import prefixed, summarize
@@ -177,8 +174,8 @@ class _Run:
         self.forward: Callable[[Tensor], Tensor] = ops.compiled(wrapped) if recipe.train.compile else wrapped
         if recipe.train.ema:
             self.state.average = Average(begun.model, recipe.train.ema)
-        self.best: dict[str, Tensor] | None = None
-        self.best_average: dict[str, Tensor] | None = None
+        self.kept: dict[str, dict[str, Tensor]] = {}
+        """Where there is no folder: the best weights, and the best averaged ones."""
         self.retreats = 0
         self.snapshot: Any = None
         if last is not None:
@@ -366,7 +363,8 @@ class _Run:
         if self._best_epoch() == len(state.history) - 1:
             self._keep_best()
         if state.average is not None and self._best_epoch("ema_") == len(state.history) - 1:
-            self._keep_average(state.average)
+            with state.average.in_place_of(state.model):
+                self._keep(state.model, AVERAGE)
         state.epoch, state.batch, state.seconds = state.epoch + 1, 0, 0.0
         state.sums = dict.fromkeys(sums, 0.0)
         for logger in self.loggers:
@@ -376,9 +374,9 @@ class _Run:
     def _measured(self, alone: bool) -> Result:
         """`alone` says whether the run had one process."""
         state, history = self.state, self.state.history
-        state.model = self._best_model(alone, BEST, self.best, state.model)
-        if (smaller := reduced(self.state.model)) is not self.state.model:
-            self.state.model = smaller
+        state.model = self._best_model(alone, BEST, state.model)
+        if (smaller := reduced(state.model)) is not state.model:
+            state.model = smaller
             self._keep_best()
         began = time.perf_counter()
         scores = self._evaluate(self.parts.test)
@@ -402,7 +400,7 @@ class _Run:
         """Numbers of the test set beside the one that counts: of the averaged weights, and of several views."""
         train, found = self.recipe.train, {}
         if train.ema and self.state.history:
-            model = self._best_model(alone, AVERAGE, self.best_average, copy.deepcopy(self.state.model))
+            model = self._best_model(alone, AVERAGE, copy.deepcopy(self.state.model))
             found = {
                 "ema_best_epoch": self._best_epoch("ema_") + 1,
                 **prefixed("ema_test", self._evaluate(self.parts.test, model)),
@@ -466,21 +464,12 @@ class _Run:
         )
 
     def _keep_best(self) -> None:
-        model = self._plain()
-        if self.folder is None:
-            self.best = copy.deepcopy(model.state_dict())
-        else:
-            self._store(model, BEST)
+        self._keep(self._plain(), BEST)
 
-    def _keep_average(self, average: Average) -> None:
+    def _keep(self, model: Backbone, name: str) -> None:
         if self.folder is None:
-            self.best_average = copy.deepcopy(average.weights)
-        else:
-            with average.in_place_of(self.state.model):
-                self._store(self.state.model, AVERAGE)
-
-    def _store(self, model: Backbone, name: str) -> None:
-        if self.folder is not None and self.group.writes:
+            self.kept[name] = copy.deepcopy(model.state_dict())
+        elif self.group.writes:
             try:
                 model.save_pretrained(self.folder / name)
                 Preprocessing.of(self.parts.train).save(self.folder / name)
@@ -500,11 +489,10 @@ class _Run:
         plain.load_state_dict(weights)
         return plain
 
-    def _best_model(self, alone: bool, name: str, kept: dict[str, Tensor] | None, model: Backbone) -> Backbone:
+    def _best_model(self, alone: bool, name: str, model: Backbone) -> Backbone:
         """What was stored under this name, in this model if it fits."""
         if self.folder is None:
-            assert kept is not None
-            model.load_state_dict(kept)
+            model.load_state_dict(self.kept[name])
             return model
         if alone:
             # it was reduced before an interruption, or is damaged

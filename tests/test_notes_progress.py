@@ -18,7 +18,7 @@ from vixformer.config import Data
 from vixformer.data.folder import Folder
 from vixformer.experiments.compare import compare
 from vixformer.experiments.lanes import Lanes
-from vixformer.progress import decoding
+from vixformer.notes import decoding
 from vixformer.terminal import decoding_shown
 from vixformer.training.observer import Observer
 
