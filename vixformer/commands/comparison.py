@@ -56,7 +56,7 @@ def _columns(
         "model": lambda r: r.name,
         "attention": lambda r: r.attention,
         "parameters": lambda r: count(r.parameters),
-        "top-1 %": lambda r: str(r.test_top1),
+        f"{_accuracy(exact)} %": lambda r: str(r.test_top1),
     }
     if apart:
         columns["difference"] = lambda r: str(apart[r.name]) if r.name in apart else ""
@@ -80,6 +80,10 @@ def _columns(
     return columns
 
 
+def _accuracy(row: Row) -> str:
+    return "R2" if row.target else "top-1"
+
+
 def _memory_measured(rows: Sequence[Row]) -> bool:
     return any(r.peak is not None for r in rows)
 
@@ -97,7 +101,7 @@ def _measured(rows: Sequence[Row], exact: Row) -> list[str]:
         over = "one seed, which decides nothing: every difference is open"
     epoch = "the epoch chosen on validation" if any(r.val_top1 for r in rows) else "the last epoch"
     return [
-        f"Test top-1 at {epoch}, {over}.",
+        f"Test {_accuracy(exact)} at {epoch}, {over}.",
         "Inference ms is the median time of a batch of 64 images. All models were timed in turn.",
         ("Memory is what a training step adds at its peak. " if _memory_measured(rows) else "")
         + "Kept is the memory that the backward pass needs, for one image.",
@@ -125,7 +129,9 @@ def _conditions(found: Comparison) -> list[str]:
     rows, notes = found.rows, []
     unvalidated = [r.name for r in rows if r.val_top1 is None]
     if 0 < len(unvalidated) < len(rows):
-        notes.append(f"Test top-1 at the last epoch, because there is no validation: {', '.join(unvalidated)}.")
+        notes.append(
+            f"Test {_accuracy(rows[0])} at the last epoch, because there is no validation: {', '.join(unvalidated)}."
+        )
     if found.jobs > 1:
         notes.append(
             f"{found.jobs} models were trained at a time. They shared the cores, so train s are longer than alone."

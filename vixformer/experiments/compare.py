@@ -29,7 +29,7 @@ from vixformer.measure.load import Watched, now, watched
 from vixformer.measure.machine import machine
 from vixformer.registry import fitted
 from vixformer.results.evidence import averaged
-from vixformer.results.runs import Repetition, Spread, column, read_run, repetition
+from vixformer.results.runs import Repetition, Spread, accuracies, accuracy, column, read_run, repetition
 from vixformer.results.timings import Session, disturbed, keep_session
 from vixformer.training.observer import Observer
 from vixformer.training.parts import Reader
@@ -66,6 +66,7 @@ class Row:
     folds: int | None
     parameters: int
     test_top1: Spread
+    """Of numbers, R2 in per cent; so are the others."""
     by_seed: dict[int, float]
     """Test top-1; the mean of its folds, where there are some."""
     val_top1: Spread | None
@@ -87,6 +88,8 @@ class Row:
     """What its learning-rate trials gave."""
     untuned: Spread | None = None
     """Test top-1 of the same seeds at the recipe's own rate."""
+    target: str = ""
+    """What number it predicts, if it does."""
     split: str = ""
     """What says, beside the seed, which images it was trained on."""
 
@@ -206,11 +209,7 @@ def compare(
 
 
 def _with_tuning(row: Row, found: Tuned, untuned: list[Path]) -> Row:
-    at_own = (
-        row.test_top1
-        if found.rate == found.own
-        else column([read_run(path).summary or {} for path in untuned], "test_top1")
-    )
+    at_own = row.test_top1 if found.rate == found.own else accuracies(read_run(path).summary or {} for path in untuned)
     return replace(row, tuned=found, untuned=at_own)
 
 
@@ -314,7 +313,8 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
     for name, paths in folders.items():
         found = [read_run(path) for path in paths]
         summaries = [run.summary or {} for run in found]
-        test, seconds, peak = (column(summaries, key) for key in ("test_top1", "train_seconds", "peak_train_mb"))
+        test, top1s = accuracies(summaries), [accuracy(summary) for summary in summaries]
+        seconds, peak = (column(summaries, key) for key in ("train_seconds", "peak_train_mb"))
         assert test is not None and seconds is not None
         first = summaries[0]
         rows.append(
@@ -325,8 +325,8 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
                 folds=folds,
                 parameters=first["parameters"],
                 test_top1=test,
-                by_seed=averaged((s["seed"], s["test_top1"]) for s in summaries),
-                val_top1=column(summaries, "val_top1"),
+                by_seed=averaged((s["seed"], t) for s, t in zip(summaries, top1s, strict=True) if t is not None),
+                val_top1=accuracies(summaries, "val"),
                 train_seconds=seconds,
                 inference=summarized(taken[name]),
                 kept=first.get("kept_bytes"),
@@ -335,6 +335,7 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
                 rounds=tuple(taken[name]),
                 epochs=tuple(epoch["seconds"] for run in found for epoch in run.history() if "seconds" in epoch),
                 disturbed=any(map(disturbed, summaries)),
+                target=first.get("target", ""),
                 split=repetition(found[0].recipe)[1],
             )
         )

@@ -163,7 +163,9 @@ def find_runs(folders: Iterable[Path]) -> Found:
                 damaged.append(str(error))
     found: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
-        if run.summary is not None and not run.recipe.train.trial:
+        if run.recipe.data.target:
+            damaged.append(f"{run.folder} predicts numbers, which are not compared here: vix runs lists it")
+        elif run.summary is not None and not run.recipe.train.trial:
             found.setdefault((names[run.folder], alike(run)), []).append(run)
     firsts: dict[str, list[Run]] = {}
     for (name, _), group in found.items():
