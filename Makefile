@@ -41,7 +41,7 @@ bench: setup  ## ten minutes, with nothing else running: ours beside the peers; 
 	$(BIN)/python -m benchmarks.whole --write docs/speed.md
 	$(BIN)/python -m benchmarks.growth --write docs/speed.md
 	$(BIN)/python -m benchmarks.tokens --write docs/speed.svg
-	$(BIN)/python -m benchmarks.pipeline
+	$(BIN)/python -m benchmarks.pipeline --write docs/training.md
 
 demo: setup  ## about two minutes: trains nine attentions on images in the package, and prints a table
 	$(BIN)/vix compare --jobs 2

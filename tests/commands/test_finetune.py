@@ -100,12 +100,27 @@ def test_attention_budget_and_options(photos: Path, tmp_path: Path, capsys: pyte
     assert f"Training {recipe['train']['epochs']} epoch" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("cached")
+def test_at_a_higher_resolution_than_before(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes: dict[str, Any] = dict(img_size=16, patch_size=8, embed_dim=16, depth=2, num_heads=2, in_chans=3)
+    model = vix.create_model("vit", num_classes=2, **sizes)
+    model.save_pretrained(tmp_path / "small")
+    vix.Preprocessing.for_model(model, ("a", "b")).save(tmp_path / "small")
+    words = ("--data.resize", "40", "--train.checkpoint", *QUICK, "--out", str(tmp_path / "runs"))
+    main(["finetune", str(tmp_path / "small"), "--data", str(photos), *words])
+    folder, _, _ = finetuned(tmp_path / "runs")
+    found = vix.from_pretrained(folder / "best")
+    assert found.img_size == (40, 40)
+    assert found.state_dict()["pos.embed"].shape == (1, 26, 16)
+    assert "interpolated for another number of tokens: pos.embed" in "".join(capsys.readouterr())
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["--data", "nowhere"], "there is no folder .*nowhere"),
         (["--data", ".", "--model.depth", "3"], "leave out --model.depth"),
-        (["--data", ".", "--data.resize", "64"], "leave out --data.resize"),
+        (["--data", ".", "--data.gray"], "leave out --data.gray"),
         (["--data", ".", "--attention", "fourier"], "cannot go from"),
         ([], "--data"),
     ],

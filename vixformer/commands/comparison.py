@@ -67,7 +67,7 @@ def _columns(
         "model": lambda r: r.name,
         "attention": lambda r: r.attention,
         "parameters": lambda r: count(r.first["parameters"]),
-        "top-1 %": lambda r: str(r.test_top1),
+        f"{_accuracy(exact)} %": lambda r: str(r.test_top1),
     }
     if apart:
         columns["difference"] = lambda r: str(apart[r.name]) if r.name in apart else ""
@@ -76,7 +76,7 @@ def _columns(
         columns["rate"] = lambda r: f"{r.tuned.rate:g}" if r.tuned else ""
         columns["untuned %"] = lambda r: str(r.untuned or "")
     if found.rows[0].folds is not None:
-        columns["validation %"] = lambda r: str(r.spread("val_top1") or "")
+        columns["validation %"] = lambda r: str(r.accuracy("val") or "")
     columns |= {
         "train s": lambda r: rounded(seconds(r)),
         "inference ms": lambda r: f"{r.inference.median:.1f}",
@@ -89,6 +89,10 @@ def _columns(
     if not _memory_measured(found.rows):
         del columns["memory, MiB"], columns["x memory"]
     return columns
+
+
+def _accuracy(row: Row) -> str:
+    return "R2" if row.target else "top-1"
 
 
 def _memory_measured(rows: Sequence[Row]) -> bool:
@@ -106,9 +110,9 @@ def _measured(rows: Sequence[Row], exact: Row) -> list[str]:
         over = f"mean ± standard deviation over {seeds} seeds"
     else:
         over = "one seed, which decides nothing: every difference is open"
-    epoch = "the epoch chosen on validation" if any(r.values("val_top1") for r in rows) else "the last epoch"
+    epoch = "the epoch chosen on validation" if any(r.accuracy("val") for r in rows) else "the last epoch"
     return [
-        f"Test top-1 at {epoch}, {over}.",
+        f"Test {_accuracy(exact)} at {epoch}, {over}.",
         "Inference ms is the median time of a batch of 64 images. All models were timed in turn.",
         ("Memory is what a training step adds at its peak. " if _memory_measured(rows) else "")
         + "Kept is the memory that the backward pass needs, for one image.",
@@ -134,9 +138,11 @@ def _conditions(found: Comparison) -> list[str]:
     from vixformer.results.groups import counted
 
     rows, notes = found.rows, []
-    unvalidated = [r.name for r in rows if not r.values("val_top1")]
+    unvalidated = [r.name for r in rows if not r.accuracy("val")]
     if 0 < len(unvalidated) < len(rows):
-        notes.append(f"Test top-1 at the last epoch, because there is no validation: {', '.join(unvalidated)}.")
+        notes.append(
+            f"Test {_accuracy(rows[0])} at the last epoch, because there is no validation: {', '.join(unvalidated)}."
+        )
     if found.jobs > 1:
         notes.append(
             f"{found.jobs} models were trained at a time. They shared the cores, so train s are longer than alone."

@@ -86,6 +86,9 @@ def run(options: Options) -> None:
     _check_changes(options.changes, own is not None and options.data in (None, own))
     model = trained_model(parent)
     recipe = recipe_of(parent, model, options.data)
+    if recipe.data.target:
+        raise ValueError(f"{parent} predicts numbers, and vix convert compares classes: convert it in Python, with"
+                         " vix.convert")  # fmt: skip
     _say_what_is_taken(options, recipe)
 
     def converted(attention: str) -> Recipe:

@@ -55,16 +55,14 @@ def run(options: Options) -> None:
             "train.distill",
             "data.name",
             "data.root",
-            "data.resize",
             "data.gray",
         ):
-            raise ValueError(
-                f"leave out {flag_of(name)}: fine-tuning keeps the model and its image size, and --data names the"
-                " images"
-            )
+            raise ValueError(f"leave out {flag_of(name)}: fine-tuning keeps the model, and --data names the images")
     place = here(options.model)
     model = trained_model(place)
     recipe = changed(finetuned_recipe(place, model, options.data, options.attention), options.changes, "finetune")
+    if recipe.data.resize != model.img_size[0]:  # learned positions are interpolated
+        recipe = replace(recipe, model=replace(recipe.model, img_size=None))
     recipe = picked({"": recipe}, options.changes, options.budget)[""]
     read = Reader()
     images = read(recipe.data)

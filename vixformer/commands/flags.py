@@ -214,8 +214,11 @@ def finished_run(
 def tested(run: Run) -> str:
     """What a finished run reached, in a sentence."""
     summary = run.summary or {}
-    how = "(the last: there is no validation)" if summary["val_top1"] is None else "chosen on validation"
+    how = "(the last: there is no validation)" if summary["val_loss"] is None else "chosen on validation"
     chosen = f"epoch {summary['best_epoch']} of {summary['epochs']} {how}, {summary['seconds_an_epoch']:.1f} s an epoch"
+    if "test_rmse" in summary:
+        off = ", ".join(f"{name} {summary[f'test_{name.lower()}']:.4g}" for name in ("RMSE", "MAE", "R2"))
+        return f"{run.folder}: test {off} of {summary['target']}, {chosen}"
     five = f"top-5 {summary['test_top5']:.2f} %, " if summary["test_top5"] < 100 else ""  # 100 % of few classes
     return f"{run.folder}: test top-1 {summary['test_top1']:.2f} %, {five}{chosen}"
 

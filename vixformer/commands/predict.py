@@ -94,10 +94,9 @@ def run(options: Options) -> None:
             for one, guesses in zip(ready, predictor.guesses(logits, options.top), strict=True):
                 if options.json:
                     told = {"inverted": True} if one.inverted else {}
-                    top = [{"label": g.label, "probability": round(g.probability, 6)} for g in guesses]
-                    print(json.dumps({"image": one.name, "top": top, **told}))
+                    print(json.dumps({"image": one.name, "top": [guess.to_dict() for guess in guesses], **told}))
                 else:
-                    rows.append((one.name, *(f"{g.label} {g.probability:.1%}" for g in guesses)))
+                    rows.append((one.name, *map(str, guesses)))
                 if one.picture is not None and options.attention_map is not None:
                     _draw(predictor, one, options.attention_map / f"{_own_name(one.name, drawn)}-attention.png")
     if rows:

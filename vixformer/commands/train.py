@@ -85,4 +85,5 @@ def run(options: Options) -> None:
             recipe = with_parent(recipe, data, options.out, watch.of)
         found, _ = finished_run(recipe, name_of(name), options.out, data)
     say(tested(found))
-    say_next(f"vix predict {found.folder} IMAGE", f"vix report {found.folder.parent}")
+    then = "runs" if found.recipe.data.target else "report"
+    say_next(f"vix predict {found.folder} IMAGE", f"vix {then} {found.folder.parent}")

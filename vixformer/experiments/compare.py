@@ -25,9 +25,8 @@ from vixformer.measure.latency import Timing, rounds, summarized
 from vixformer.measure.load import Watched, now, watched
 from vixformer.measure.machine import machine
 from vixformer.registry import made_of
-from vixformer.results.evidence import averaged
 from vixformer.results.groups import Group
-from vixformer.results.runs import Spread, read_run, spread
+from vixformer.results.runs import Spread, read_run
 from vixformer.results.timings import Session, disturbed, keep_session
 from vixformer.training.observer import Observer
 from vixformer.training.parts import Reader
@@ -63,13 +62,14 @@ class Row(Group):
 
     @property
     def test_top1(self) -> Spread:
-        return spread(self.values("test_top1"))
+        found = self.accuracy()
+        assert found is not None
+        return found
 
     @property
     def by_seed(self) -> dict[int, float]:
-        """Test top-1; the mean of its folds, where there are some."""
-        seeds = (run.recipe.train.seed for run in self.runs)
-        return averaged(zip(seeds, self.values("test_top1"), strict=True))
+        """The mean of its folds, where there are some."""
+        return {seed: value for (seed, _), value in self.repetitions().items()}
 
     @property
     def seeds(self) -> int:
@@ -204,7 +204,7 @@ def compare(
 
 
 def _with_tuning(row: Row, found: Tuned, untuned: list[Path]) -> Row:
-    own = Group(row.name, tuple(map(read_run, untuned))).spread("test_top1")
+    own = Group(row.name, tuple(map(read_run, untuned))).accuracy()
     return replace(row, tuned=found, untuned=row.test_top1 if found.rate == found.own else own)
 
 

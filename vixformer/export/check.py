@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from vixformer.data.dataset import Images, is_right
+from vixformer.data.dataset import Images, are_numbers, is_right
 from vixformer.data.preprocess import Preprocessing
 from vixformer.data.split import fraction
 from vixformer.export.formats import WRITERS, Run, Shipped
@@ -96,7 +96,9 @@ def export(
         )
         outputs = [torch.cat([run(part) for part in pixels[: len(right)].split(n) if len(part) == n]) for n in sizes]
         difference = max(float((o - right[: len(o)]).abs().max()) for o in outputs)
-        top1, count = (None, 0) if chosen is None else _top1(run, chosen, batch, dynamic_batch)
+        top1, count = (
+            (None, 0) if chosen is None or are_numbers(chosen.labels) else _top1(run, chosen, batch, dynamic_batch)
+        )
         found.append(
             Exported(form, path, size / 2**20, difference, float(right.abs().max()), times[form].min, top1, count)
         )

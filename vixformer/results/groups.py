@@ -24,6 +24,7 @@ from vixformer.results.runs import (
     Repetition,
     Run,
     Spread,
+    accuracy,
     flat,
     layers_of,
     name_in,
@@ -64,6 +65,11 @@ class Group:
         return self.runs[0].recipe.data.shown
 
     @property
+    def target(self) -> str:
+        """What number is predicted, if one is."""
+        return self.runs[0].recipe.data.target or ""
+
+    @property
     def protocol(self) -> str:
         """In words: what runs must have in common to be compared."""
         recipe = self.runs[0].recipe
@@ -87,9 +93,14 @@ class Group:
         values = self.values(key)
         return spread(values) if values else None
 
+    def accuracy(self, part: str = "test") -> Spread | None:
+        """Of top-1, or of R2 where numbers are predicted, in per cent."""
+        values = [value for run in self.runs if (value := accuracy(run.summary or {}, part)) is not None]
+        return spread(values) if values else None
+
     def repetitions(self) -> dict[Repetition, float]:
         """One value a seed and split, the mean of its folds."""
-        found = ((repetition(run.recipe), (run.summary or {}).get("test_top1")) for run in self.runs)
+        found = ((repetition(run.recipe), accuracy(run.summary or {})) for run in self.runs)
         return averaged((which, value) for which, value in found if value is not None)
 
     def histories(self) -> list[list[Values]]:
@@ -163,7 +174,9 @@ def find_runs(folders: Iterable[Path]) -> Found:
                 damaged.append(str(error))
     found: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
-        if run.summary is not None and not run.recipe.train.trial:
+        if run.recipe.data.target:
+            damaged.append(f"{run.folder} predicts numbers, which are not compared here: vix runs lists it")
+        elif run.summary is not None and not run.recipe.train.trial:
             found.setdefault(names[run.folder], {}).setdefault(alike(run), []).append(run)
     groups = []
     for name, kinds in found.items():

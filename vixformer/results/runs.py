@@ -172,3 +172,9 @@ class Spread:
 def spread(values: Iterable[float]) -> Spread:
     values = list(values)
     return Spread(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
+
+
+def accuracy(summary: Values, part: str = "test") -> float | None:
+    """Top-1; of numbers, R2. In per cent."""
+    r2 = summary.get(f"{part}_r2")
+    return summary.get(f"{part}_top1") if r2 is None else 100 * r2

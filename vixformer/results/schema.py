@@ -50,7 +50,7 @@ class ConvertedLayer(TypedDict):
 
 class Stage(TypedDict, total=False):
     stage: Required[str]
-    test_top1: Required[Percent]
+    test_top1: Percent
     val_top1: Percent | None
     seconds: Amount
 
@@ -92,9 +92,14 @@ class Summary(TypedDict, total=False):
     data_digest: str
     split_off: str
     """Which images test, where nobody put test images apart."""
-    val_top1: Required[Percent | None]
-    test_top1: Required[Percent]
-    test_top5: Required[Percent]
+    val_top1: Percent | None
+    test_top1: Percent
+    test_top5: Percent
+    target: str
+    """The number that is predicted, which has these instead of top-1 and top-5."""
+    test_mae: Amount
+    test_rmse: Amount
+    test_r2: Number
     per_class: dict[str, ClassScores]
     confusion: list[list[Count]]
     conversion: Conversion
@@ -108,6 +113,10 @@ def check_summary(value: object, where: str) -> Values:
     fitted(Summary, value, f"{where} is damaged")
     assert isinstance(value, dict)
     found: Values = value
+    wanted = ("test_mae", "test_rmse", "test_r2") if "target" in found else ("val_top1", "test_top1", "test_top5")
+    for name in wanted:
+        if name not in found:
+            raise ValueError(f"{where} is damaged: {name} is missing")
     if "confusion" in found:
         classes = [name for name in found.get("per_class", {}) if name not in AVERAGES]
         sizes = {len(found["confusion"]), *map(len, found["confusion"])}

@@ -25,7 +25,7 @@ from vixformer.config import Recipe, recipe_from_dict
 from vixformer.conversion.parent import parent_model, parent_of, parent_run
 from vixformer.conversion.reduce import reduced
 from vixformer.conversion.start import TEACHING, Start, check_start, start
-from vixformer.data.dataset import Whole, is_right
+from vixformer.data.dataset import Whole, are_numbers, is_right
 from vixformer.data.loader import Loader
 from vixformer.data.preprocess import Preprocessing
 from vixformer.jsonfile import Values
@@ -137,6 +137,7 @@ class _Run:
             self.observer = Observer()
         self.parts = load_parts(recipe, self.device, data)
         self.precision: torch.dtype = getattr(torch, recipe.train.precision)
+        self.monitor = recipe.train.monitor if self.parts.target is None else "val_loss"
         self.loss = loss_of(recipe.train, self.parts.train.images.labels, self.parts.classes, self.device)
         unlocked = folder if self.group.writes else None
         if unlocked is not None and unlocked.is_dir():  # before anything in it is read
@@ -179,7 +180,7 @@ class _Run:
         self.retreats = 0
         self.snapshot: Any = None
         if last is not None:
-            self.state.load(last, None if self.parts.val is None else recipe.train.monitor)
+            self.state.load(last, None if self.parts.val is None else self.monitor)
         elif begun.conversion is not None:
             self._keep_best()
             self._save()  # teaching may have taken minutes
@@ -306,9 +307,8 @@ class _Run:
         loss = self.loss(scores, labels)
         weight = self.group.weight(count)
         loss = loss * weight
-        value, hits = self.group.sums(
-            loss.item() / self.group.size, float(is_right(scores.argmax(1), labels).sum()) if weight else 0.0
-        )
+        right = float(is_right(scores.argmax(1), labels).sum()) if weight and not are_numbers(labels) else 0.0
+        value, hits = self.group.sums(loss.item() / self.group.size, right)
         if not math.isfinite(value):
             self._complain(images, rate, value)
         state.scaler.scale(loss / train.accumulate).backward()
@@ -345,7 +345,7 @@ class _Run:
             "epoch": state.epoch + 1,
             "lr": state.rate_factor * learning_rate(train, state.epoch + (state.batch - 1) / len(self.parts.train)),
             "train_loss": sums["loss"] / sums["images"],
-            "train_top1": 100 * sums["hits"] / sums["images"],
+            **({} if self.parts.target else {"train_top1": 100 * sums["hits"] / sums["images"]}),
             "seconds": state.seconds,
         }
         began = time.perf_counter()
@@ -440,7 +440,7 @@ class _Run:
     def _best_epoch(self, whose: str = "") -> int:
         """By the validation part; the last one where there is none; -1 where what was started from was better than all
         that came. `whose` is "ema_" for the averaged weights."""
-        history, monitor = self.state.history, self.recipe.train.monitor
+        history, monitor = self.state.history, self.monitor
         if self.parts.val is None:
             return len(history) - 1
         best = max if monitor == "val_top1" else min  # the earlier of two that are equal
