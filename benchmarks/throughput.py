@@ -22,6 +22,7 @@ from PIL import Image
 
 from benchmarks.page import alone, put
 from vixformer.data.ahead import ahead
+from vixformer.data.cache import decoded
 from vixformer.data.folder import list_images
 from vixformer.measure.latency import interleaved
 from vixformer.measure.machine import processor
@@ -85,11 +86,11 @@ def _make(photos: Sequence[Path], folder: Path, size: tuple[int, int], count: in
         pass
 
 
-def _vix(*words: str | Path, **env: str) -> float:
+def _vix(*words: str | Path) -> float:
     """Seconds of a command, from its start to its end."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "vixformer", *map(str, words)]
-    done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
     return time.perf_counter() - began
@@ -185,16 +186,16 @@ def _answer(connection: http.client.HTTPConnection, method: str, address: str, b
 
 
 def _trained(many: Path, made: Path) -> list[Row]:
-    count, seconds = 0, []
-    for out in ("first", "again"):  # the second time, the decoded images are there
-        words = ["train", RECIPE, "--data", many, "--data.resize", str(RESIZE), "--train.epochs", "2"]
-        words += ["--train.no-measure", "--out", made / out]
-        seconds.append(_vix(*words, XDG_CACHE_HOME=str(made / "cache")))
-    (history,) = (made / "again").rglob("history.jsonl")
+    files = list_images(many.rglob("*"))
+    os.environ["XDG_CACHE_HOME"] = str(made / "cache")
+    floor, began = len(files) * _decoding(files), time.perf_counter()
+    decoded(files, (RESIZE, RESIZE))
+    decoding = time.perf_counter() - began
+    words = ["train", RECIPE, "--data", many, "--data.resize", str(RESIZE), "--train.epochs", "2"]
+    _vix(*words, "--train.no-measure", "--out", made / "runs")
+    (history,) = (made / "runs").rglob("history.jsonl")
     epochs = [json.loads(line)["seconds"] for line in history.read_text().splitlines()]
     count = json.loads((history.parent / "summary.json").read_text())["train_images"]
-    files = list_images(many.rglob("*"))
-    decoding, floor = seconds[0] - seconds[1], len(files) * _decoding(files)
     where = (
         f"decoding {len(files):,} JPEGs once: {decoding:.1f} s (whole JPEGs by Pillow alone, all cores: {floor:.1f} s)"
     )

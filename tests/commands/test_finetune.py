@@ -106,7 +106,7 @@ def test_a_budget_holds_even_if_the_machine_was_thought_faster(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Probe, "seconds", lambda *_: 0.0)  # everything seems to fit
-    words = ["--budget", "4s", "--train.epochs", "500", "--out", str(tmp_path / "runs")]
+    words = ["--budget", "2s", "--train.epochs", "500", "--out", str(tmp_path / "runs")]
     main(["finetune", str(PRETRAINED), "--data", str(photos), *words])
     _, summary, recipe = finetuned(tmp_path / "runs")
     assert (recipe["train"]["epochs"], recipe["train"]["measure"]) == (500, False)
