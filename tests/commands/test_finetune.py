@@ -17,6 +17,7 @@ from tests.support.recipes import tiny
 from vixformer.cli import main
 from vixformer.conversion.run import finetuned_recipe
 from vixformer.conversion.start import _taken, start
+from vixformer.experiments.budget import Probe
 from vixformer.results.predictor import Predictor
 from vixformer.training.parts import load_parts
 
@@ -115,6 +116,19 @@ def test_at_a_higher_resolution_than_before(photos: Path, tmp_path: Path, capsys
     assert "interpolated for another number of tokens: pos.embed" in "".join(capsys.readouterr())
 
 
+@pytest.mark.usefixtures("cached")
+def test_a_budget_holds_even_if_the_machine_was_thought_faster(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Probe, "seconds", lambda *_: 0.0)  # everything seems to fit
+    words = ["--budget", "2s", "--train.epochs", "500", "--out", str(tmp_path / "runs")]
+    main(["finetune", str(PRETRAINED), "--data", str(photos), *words])
+    _, summary, recipe = finetuned(tmp_path / "runs")
+    assert (recipe["train"]["epochs"], recipe["train"]["measure"]) == (500, False)
+    assert summary["stopped_early"]
+    assert summary["epochs"] < 500
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -123,6 +137,7 @@ def test_at_a_higher_resolution_than_before(photos: Path, tmp_path: Path, capsys
         (["--data", ".", "--data.gray"], "leave out --data.gray"),
         (["--data", ".", "--attention", "fourier"], "cannot go from"),
         ([], "--data"),
+        (["photos"], "got photos as well: name the folder of your images with --data"),
     ],
 )
 @pytest.mark.usefixtures("cached")

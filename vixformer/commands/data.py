@@ -38,7 +38,8 @@ def run(options: Options) -> None:
             f'"vix data list" takes no name, but got {options.names[0]}: write "vix data check {options.names[0]}"'
         )
     if word != "list" and not options.names:
-        raise ValueError(f'which data set? write "vix data {word} mnist"; "vix data list" lists them')
+        example = "FOLDER" if word == "check" else "mnist"
+        raise ValueError(f'which data set? write "vix data {word} {example}"; "vix data list" lists them')
     own = [name for name in options.names if word == "check" and name not in DataSet.members]
     for name in own:
         _inspect(name, options.target)

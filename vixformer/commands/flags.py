@@ -194,9 +194,11 @@ def finished_run(
     data: Whole,
     prepare: Callable[[Path], None] = lambda _: None,
     given: Backbone | None = None,
+    seconds: float | None = None,
 ) -> tuple[Run, Backbone | None]:
     """The run of this recipe, trained where it is not there yet, with a bar, and then its model. `prepare` gets its
-    folder before that; `given` is the model that it starts from where it was loaded before."""
+    folder before that; `given` is the model that it starts from where it was loaded before; `seconds` are those that
+    training may take."""
     from vixformer.commands.watch import Watch
     from vixformer.results.runs import SUMMARY, folder_of, read_run
     from vixformer.training.loop import run
@@ -207,7 +209,9 @@ def finished_run(
         return read_run(folder), None
     prepare(folder)
     with Watch(name, recipe, f"vix train --resume {folder}", folder) as watch:
-        model = run(recipe, folder, resume=True, observer=watch, name=name, data=data, given=given).model
+        model = run(
+            recipe, folder, resume=True, observer=watch, name=name, data=data, given=given, seconds=seconds
+        ).model
     return read_run(folder), model
 
 

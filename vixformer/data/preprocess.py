@@ -111,14 +111,17 @@ class Preprocessing:
 
     def colored(self, picture: Image.Image) -> bool:
         """Whether the model knows gray images only, and this one is colorful."""
+        if self.channels != 1:
+            return False
         parts = np.asarray(picture.convert("RGB").resize((32, 32)), np.float32)
-        return self.channels == 1 and float(np.ptp(parts, axis=2).mean()) > COLORFUL
+        return float(np.ptp(parts, axis=2).mean()) > COLORFUL
 
     def pixels(self, picture: Image.Image) -> Tensor:
         """uint8 (channels, height, width) as the data set stores images. The whole picture is used, whatever its
         proportions."""
         height, width = self.stored
-        picture = picture.convert("L" if self.channels == 1 else "RGB")
+        mode = "L" if self.channels == 1 else "RGB"
+        picture = picture if picture.mode == mode else picture.convert(mode)
         if picture.size != (width, height):
             picture = picture.resize((width, height), Image.Resampling.BILINEAR)
         values = np.array(picture)

@@ -67,7 +67,7 @@ class Group:
     @property
     def target(self) -> str:
         """What number is predicted, if one is."""
-        return self.runs[0].recipe.data.target or ""
+        return self.runs[0].recipe.data.target
 
     @property
     def protocol(self) -> str:

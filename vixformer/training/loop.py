@@ -108,12 +108,14 @@ def run(
     name: str | None = None,
     data: Whole | None = None,
     given: Backbone | None = None,
+    seconds: float | None = None,
 ) -> Result:
     """`train` for a recipe called `name` that was checked, and whose parent is in its folder. `data` is the data set
-    where it was read before, `given` the model that `train.weights` names where it was loaded before."""
+    where it was read before, `given` the model that `train.weights` names where it was loaded before. After `seconds`
+    training ends, however many epochs are left; the learning rate has fallen by then."""
     keep_freed_memory()
     with contextlib.ExitStack() as held:
-        return _Run(recipe, folder, observer or Observer(), resume, held, name, data, given).finish()
+        return _Run(recipe, folder, observer or Observer(), resume, held, name, data, given, seconds).finish()
 
 
 class _Run:
@@ -127,8 +129,10 @@ class _Run:
         name: str | None,
         data: Whole | None,
         given: Backbone | None,
+        seconds: float | None,
     ) -> None:
         """`held` gets the lock of the run folder."""
+        self.began, self.limit = time.perf_counter(), seconds
         self.recipe, self.folder, self.observer, self.interrupt = recipe, folder, observer, Interrupt()
         self.calls = kernel_calls()
         self.device = process_device(pick_device(recipe.train.device))
@@ -247,6 +251,8 @@ class _Run:
         if train.epochs == 0 and state.conversion is None:
             self._keep_best()
         while state.epoch < train.epochs and not self._patience_is_over():
+            if state.epoch and self._progress(0) >= train.epochs:
+                break
             try:
                 self._epoch()
             except NotFiniteError:
@@ -277,7 +283,9 @@ class _Run:
         state.model.train()
         began = saved = time.perf_counter()
         for images, labels in loader.batches(order, state.augment, state.batch):
-            rate = state.rate_factor * learning_rate(train, state.epoch + state.batch / len(loader))
+            if state.batch and state.batch % train.accumulate == 0 and self._progress(state.batch) >= train.epochs:
+                break  # the time is over
+            rate = state.rate_factor * learning_rate(train, self._progress(state.batch))
             loss = self._step(images, labels, rate)
             state.batch += 1
             self.observer.batch_done(state, loss)
@@ -330,6 +338,14 @@ class _Run:
                 state.average.update(state.model, state.steps)
         return value
 
+    def _progress(self, batch: int) -> float:
+        """Epochs into training before this batch; where the time is limited and shorter than planned, as far as the
+        time is."""
+        done = self.state.epoch + batch / len(self.parts.train)
+        if self.limit is None:
+            return done
+        return max(done, self.recipe.train.epochs * (time.perf_counter() - self.began) / self.limit)
+
     def _redraws(self) -> bool:
         """Every `redraw_every` steps, if as many steps are left: new features near the end would undo what was
         learned."""
@@ -343,7 +359,7 @@ class _Run:
         sums = state.sums
         record: Values = {
             "epoch": state.epoch + 1,
-            "lr": state.rate_factor * learning_rate(train, state.epoch + (state.batch - 1) / len(self.parts.train)),
+            "lr": state.rate_factor * learning_rate(train, self._progress(state.batch - 1)),
             "train_loss": sums["loss"] / sums["images"],
             **({} if self.parts.target else {"train_top1": 100 * sums["hits"] / sums["images"]}),
             "seconds": state.seconds,
