@@ -5,7 +5,7 @@ STAMP := .venv/.ready
 .DEFAULT_GOAL := help
 export PYTHONDONTWRITEBYTECODE :=  # images that set it let every process that a test starts compile the sources again
 
-.PHONY: help setup test test-fast lint ruff pyright pyright-strict imports prose test-slow bench demo results lab packages test-packages site clean
+.PHONY: help setup test test-fast lint ruff pyright pyright-strict imports prose coverage test-slow bench demo results lab packages test-packages site clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -44,6 +44,12 @@ imports:
 
 prose:
 	$(BIN)/python -m tools.prose
+
+coverage: setup  ## share of the branches that `make test` passes through, in processes that tests start too
+	$(BIN)/coverage erase
+	$(QUIET) $(BIN)/coverage run -m pytest -n 2 --dist worksteal
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover
 
 test-slow: setup  ## minutes: compiles every core with inductor, traces every pair, fills a disk, kills a training thirty times
 	$(QUIET) $(BIN)/pytest -m slow

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.datasets import picture
+from tests.support.kernels import empty_cache
 from tests.support.recipes import tiny
 from vixformer.cli import main
 from vixformer.commands.watch import Watch
@@ -25,7 +26,7 @@ from vixformer.training.observer import Observer
 
 @pytest.fixture
 def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", empty_cache(tmp_path / "cache"))
     for part, many in (("train", 40), ("test", 4)):
         for i in range(many):
             picture(tmp_path / "set" / part / ("cat", "dog")[i % 2] / f"{i}.png", (8, 8), color=i)

@@ -13,6 +13,7 @@ import torch
 
 import vixformer as vix
 from tests.support.datasets import CLASSES, TEST_PER_CLASS, write_photos
+from tests.support.kernels import empty_cache
 from tests.support.recipes import tiny
 from vixformer.cli import main
 from vixformer.conversion.run import finetuned_recipe
@@ -36,7 +37,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", empty_cache(tmp_path / "cache"))
 
 
 def finetuned(out: Path) -> tuple[Path, dict[str, Any], dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,12 @@ from vixformer.ops.softmax import exact_attention
 QUICK = "-O0"  # compiled in a fifth of the time
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library, compiled once."""
+    """The library, compiled once for all processes of a test run."""
+    base = tmp_path_factory.getbasetemp()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("whole")))
+        patch.setenv("XDG_CACHE_HOME", str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "whole"))
         patch.setenv("VIX_NATIVE_FLAGS", QUICK)
         build.found.cache_clear()
         built = native.library()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from vixformer.ops import native
+from vixformer.ops.native import build
 
 KERNELS = [
     "relu",
@@ -52,3 +54,11 @@ def calls() -> Iterator[list[str]]:
 
 
 compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+
+
+def empty_cache(folder: Path) -> str:
+    """For XDG_CACHE_HOME: a cache of nothing but the kernels of before. Every process that a test starts with an empty
+    one compiles them again, for 20 seconds of processor time."""
+    (folder / "vix").mkdir(parents=True)
+    (folder / "vix" / "native").symlink_to(build._cache())
+    return str(folder)
