@@ -78,7 +78,7 @@ def test_three_workers_one_killed_the_server_restarted(server: Any, tmp_path: Pa
     def until(condition: Any) -> None:
         deadline = time.monotonic() + 180
         while not condition() and time.monotonic() < deadline:
-            time.sleep(0.2)
+            time.sleep(0.5)
         assert condition()
 
     until(lambda: Counter(t.state.name for t in trials())["RUNNING"] == 3)

@@ -24,6 +24,7 @@ from vixformer.experiments.search.study import Plan, Standing, search
 from vixformer.training.lock import InUseError
 
 
+@pytest.mark.slow
 def test_interrupted_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """First in a process of its own, then in this one."""
     (tmp_path / "recipe.json").write_text(RECIPE.to_json())
