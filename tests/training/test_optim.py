@@ -76,6 +76,9 @@ def test_rates_of_groups_keep_their_ratio() -> None:
     set_rate(optimizer, 0.1)
     rates = {round(group["lr"], 6) for group in optimizer.param_groups}
     assert rates == {0.1, 0.05, 0.025, 0.0125}
+    alone = torch.optim.SGD(model.parameters(), lr=1.0)  # whose groups have no factor
+    set_rate(alone, 0.1)
+    assert [group["lr"] for group in alone.param_groups] == [0.1]
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
     assert {group["weight_decay"] for group in optimizer.param_groups} == {0.3, 0.0}
 
