@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.page import put
 from tools.pages import (
+    atlas,
     cifar_kernels,
     claims,
     convert,
@@ -33,6 +34,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "convert": convert.page,
     "lens": lens.page,
     "photos": photos.page,
+    "atlas": atlas.page,
     "claims": claims.page,
     "coverage": coverage.page,
 }
