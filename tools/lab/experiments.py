@@ -182,36 +182,36 @@ MOST_EPOCHS = 10
 
 
 def atlas(
-    cell: str, names: tuple[str, ...] = tuple(ATTENTIONS), converted: bool = False, worth: int = 0, tune: int = 0
+    cell: str, names: tuple[str, ...] = CORE, converted: bool = False, worth: int = 0, tune: int = 0
 ) -> Experiment:
     """A cell of the grid, from scratch or with what is converted from its exact model."""
     rows = of(("exact", "exact-longer", "*-converted") if converted else names, f"atlas/{cell}/")
     changes = {"train.track_test": False, **(FLOWERS if cell.startswith("flowers") else {})}
-    name = f"atlas-{cell}{'-converted' * converted}{'-tuned' * bool(tune)}"
-    return Experiment(name, rows, MOST_EPOCHS, seeds=3, changes=changes, tune=tune, worth=worth)
+    kind = "-converted" if converted else "-all" if names != CORE else "-tuned" if tune else ""
+    return Experiment(f"atlas-{cell}{kind}", rows, MOST_EPOCHS, seeds=3, changes=changes, tune=tune, worth=worth)
 
 
 FIRST_LAYER = (
     atlas("cifar10-256", worth=20),
     atlas("flowers-400", worth=14),
-    atlas("cifar10-1024", CORE, worth=10),
-    atlas("fashion-mnist-64", CORE, worth=8),
-    atlas("flowers-1600", CORE, worth=10),
-    atlas("cifar10-256", converted=True, worth=12),
+    atlas("cifar10-256", converted=True, worth=14),
     atlas("flowers-400", converted=True, worth=10),
 )
 """About twelve hours of one core: the numbers of tokens and the starts that no other record has."""
 SECOND_LAYER = (
-    *(atlas(cell, CORE, worth=4) for cell in ("tiny-imagenet-400", "fashion-mnist-256", "cifar10-400")),
+    *(atlas(cell, worth=6) for cell in ("cifar10-1024", "flowers-1600", "fashion-mnist-64")),
+    *(atlas(cell, worth=4) for cell in ("tiny-imagenet-400", "fashion-mnist-256", "cifar10-400")),
     *(atlas(cell, converted=True, worth=4) for cell in ("cifar10-64", "cifar10-1024", "fashion-mnist-256")),
-    *(atlas(cell, CORE, worth=3, tune=3) for cell in ("cifar10-256", "flowers-400")),
+    *(atlas(cell, worth=3, tune=3) for cell in ("cifar10-256", "flowers-400")),
 )
-LAST_LAYER = tuple(
-    atlas(f"{data}-{tokens}", converted=converted, worth=1)
-    for data in DATA
-    for tokens in BUDGETS
-    for converted in (False, True)
-    if f"atlas-{data}-{tokens}{'-converted' * converted}" not in {e.name for e in (*FIRST_LAYER, *SECOND_LAYER)}
+CELLS = [f"{data}-{tokens}" for data in DATA for tokens in BUDGETS]
+LAST_LAYER = (
+    *(atlas(cell, tuple(ATTENTIONS), worth=1) for cell in CELLS),
+    *(
+        atlas(cell, converted=True, worth=1)
+        for cell in CELLS
+        if f"atlas-{cell}-converted" not in {experiment.name for experiment in (*FIRST_LAYER, *SECOND_LAYER)}
+    ),
 )
 """The rest of the grid."""
 ABLATION = (Experiment("ablation-cifar10", ("ablation/cifar10/*",), epochs=20, seeds=3, worth=4),)
