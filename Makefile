@@ -3,8 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 .DEFAULT_GOAL := help
+export PYTHONDONTWRITEBYTECODE :=  # images that set it let every process that a test starts compile the sources again
 
-.PHONY: help setup test test-fast lint test-slow bench demo results lab packages test-packages site clean
+.PHONY: help setup test test-fast lint ruff pyright pyright-strict imports prose coverage test-slow bench demo results lab packages test-packages site clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -26,12 +27,29 @@ test-fast: setup  ## under a minute: layouts, configurations, the contract of ev
 	$(BIN)/pytest -n 2 --dist worksteal tests/attention/test_base.py tests/attention/test_base_sizes.py tests/attention/test_layout.py tests/test_registry.py tests/test_cli.py tests/test_config.py
 
 lint: setup  ## without pytest
+	$(MAKE) --no-print-directory --jobs 2 pyright ruff pyright-strict imports prose
+
+ruff:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+pyright:
 	$(BIN)/pyright
+
+pyright-strict:
 	$(BIN)/pyright --project tools/strict.json
+
+imports:
 	$(BIN)/lint-imports
+
+prose:
 	$(BIN)/python -m tools.prose
+
+coverage: setup  ## share of the branches that `make test` passes through, in processes that tests start too
+	$(BIN)/coverage erase
+	$(QUIET) $(BIN)/coverage run -m pytest -n 2 --dist worksteal
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover
 
 test-slow: setup  ## minutes: compiles every core with inductor, traces every pair, fills a disk, kills a training thirty times
 	$(QUIET) $(BIN)/pytest -m slow
@@ -41,7 +59,7 @@ bench: setup  ## ten minutes, with nothing else running: ours beside the peers; 
 	$(BIN)/python -m benchmarks.whole --write docs/speed.md
 	$(BIN)/python -m benchmarks.growth --write docs/speed.md
 	$(BIN)/python -m benchmarks.tokens --write docs/speed.svg
-	$(BIN)/python -m benchmarks.pipeline
+	$(BIN)/python -m benchmarks.pipeline --write docs/training.md
 
 demo: setup  ## about two minutes: trains nine attentions on images in the package, and prints a table
 	$(BIN)/vix compare --jobs 2

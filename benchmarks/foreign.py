@@ -1,58 +1,81 @@
-"""Milliseconds of a forward pass of models of transformers and timm, as they are and patched.
+"""Milliseconds that a forward pass of other people's models gains from linear attention: `python -m benchmarks.foreign
+--write docs/your-models.md`, about six minutes.
 
-    python -m benchmarks.foreign
-
-Random weights; ViT-S/16 and DINOv2-S/14 sizes, at images of 224, 448 and 512 pixels: 197, 785 and 1,025 tokens.
-"""
+Models of the size of ViT-S/16 with random weights, and one image of 224, 448 and 512 pixels: 196, 784 and 1,024 tokens,
+and the class and register tokens of each family."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import transformers
-from torch import Tensor
 
 import vixformer as vix
-from vixformer.measure.latency import paired_ratio, rounds, summarized
+from benchmarks.page import table_command
+from tests.support.timm import PREPARE
+from vixformer.bridges.seam import layers_of
+from vixformer.measure.latency import paired_ratio, rounds
 
-SMALL: dict[str, Any] = dict(
-    hidden_size=384, num_hidden_layers=12, num_attention_heads=6, intermediate_size=1536, patch_size=16
-)
-ATTENTIONS = ("performer(kernel=relu, features=none)", "performer(kernel=relu)", "hedgehog", "lens")
+OWN = "its own"
+ATTENTIONS = ("performer(kernel=relu)", "hedgehog", "lens")
 SIDES = (224, 448, 512)
-SECONDS, LEAST = 12.0, 6
+LEAST, DEPTH = 6, 12
+SMALL: dict[str, Any] = dict(hidden_size=384, num_attention_heads=6, intermediate_size=1536, patch_size=16)
+
+Made = Callable[[int], Any]
+"""A model for images of a side."""
 
 
-def main() -> None:
-    rows = []
-    for side in SIDES:
-        x = torch.randn(1, 3, side, side)
+def families(depth: int) -> dict[str, Made]:
+    """Of transformers and timm."""
+    theirs: dict[str, Any] = {
+        "ViT": (transformers.ViTConfig, transformers.ViTModel),
+        "DINOv2": (transformers.Dinov2Config, transformers.Dinov2Model),
+        "DINOv3": (transformers.DINOv3ViTConfig, transformers.DINOv3ViTModel),
+        "CLIP, vision": (transformers.CLIPVisionConfig, transformers.CLIPVisionModel),
+        "SigLIP, vision": (transformers.SiglipVisionConfig, transformers.SiglipVisionModel),
+    }
 
-        def call(attention: str | None, side: int = side, x: Tensor = x) -> Callable[[], object]:
-            torch.manual_seed(0)
-            model = transformers.ViTModel(transformers.ViTConfig(**SMALL, image_size=side)).eval()
-            if attention is not None:
-                vix.patch(model, attention)
-            return lambda: model(x)
+    def of_transformers(config: Any, kind: Any) -> Made:
+        return lambda side: kind(config(**SMALL, num_hidden_layers=depth, image_size=side))
 
-        with torch.inference_mode():
-            calls = {"sdpa": call(None), **{attention: call(attention) for attention in ("softmax", *ATTENTIONS)}}
-            taken = rounds(calls, SECONDS, LEAST, torch.device("cpu"))
-        timed = {name: summarized(times) for name, times in taken.items()}
-        for name, time in timed.items():
-            ratio = None if name == "sdpa" else str(paired_ratio(taken[name], taken["sdpa"]))
-            rows.append(
-                dict(tokens=(side // 16) ** 2 + 1, attention=name, ms=round(time.min, 1), median=round(time.median, 1),
-                     ratio=ratio, count=time.count)
-            )  # fmt: skip
-            print(rows[-1], flush=True)
-    facts = {"threads": torch.get_num_threads(), "torch": torch.__version__, "transformers": transformers.__version__}
-    json.dump({**facts, "rows": rows}, sys.stdout, indent=1)
+    words: dict[str, Any] = {}
+    exec(PREPARE, words)  # timm asks for torchvision, which may not be there
+
+    def of_timm(name: str, **options: Any) -> Made:
+        return lambda side: words["create_model"](name, img_size=side, depth=depth, **options)
+
+    return {
+        **{f"transformers, {name}": of_transformers(*both) for name, both in theirs.items()},
+        "timm, `vit_small_patch16_224`": of_timm("vit_small_patch16_224"),
+        "timm, `deit_small_distilled_patch16_224`": of_timm("deit_small_distilled_patch16_224"),
+        "timm, `eva02_small_patch14_224` with patches of 16": of_timm("eva02_small_patch14_224", patch_size=16),
+    }
+
+
+def measure(seconds: float, depth: int = DEPTH) -> list[str]:
+    titles = ["model", "tokens", "ms", *(f"`{a}`" for a in ATTENTIONS)]
+    lines = [f"| {' | '.join(titles)} |", f"|---|{'--:|' * (len(titles) - 1)}"]
+    for name, made in families(depth).items():
+        for side in SIDES:
+            x, calls, tokens = torch.randn(1, 3, side, side), {}, 0
+            for attention in (OWN, *ATTENTIONS):
+                torch.manual_seed(0)
+                model = made(side).eval()
+                if attention != OWN:
+                    vix.patch(model, attention)
+                    tokens = layers_of(model)[0].core.shape.num_tokens
+                calls[attention] = lambda model=model, x=x: model(x)
+            with torch.inference_mode():
+                taken = rounds(calls, seconds, LEAST)
+            own = min(taken[OWN])
+            gains = (f"{own - min(taken[a]):+.1f}, {paired_ratio(taken[a], taken[OWN])}" for a in ATTENTIONS)
+            lines.append(f"| {' | '.join([name, f'{tokens:,}', f'{own:.1f}', *gains])} |")
+    return lines
 
 
 if __name__ == "__main__":
-    main()
+    conditions = "one image; milliseconds gained, and the time as a share of the model's own attention (SDPA)"
+    table_command(__doc__, "foreign", 5.0, conditions, measure)

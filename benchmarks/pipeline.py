@@ -1,5 +1,5 @@
 """What the data pipeline costs beside a training step of the ViTs of hybrid/mnist and hybrid/cifar10, with and without
-augmentation: part of `make bench`."""
+augmentation: `python -m benchmarks.pipeline --write docs/training.md`, about a minute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from benchmarks.page import alone
+from benchmarks.page import table_command
 from vixformer import load_recipe
 from vixformer.config import Data, Recipe
 from vixformer.data.dataset import Images
@@ -20,41 +20,65 @@ from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.optim import make_optimizer
 from vixformer.training.parts import load_parts
 
-AUGMENTATIONS = {
-    "nothing": {},
-    "rotate": {"rotate": 5.0},
-    "crop, flip": {"crop": 4, "flip": True},
-    "crop, flip, rotate": {"crop": 4, "flip": True, "rotate": 5.0},
+GRAY: dict[str, dict[str, Any]] = {
+    "none": {},
+    "`rotate`": {"rotate": 5.0},
+    "`crop`, `flip`": {"crop": 4, "flip": True},
+    "`crop`, `flip`, `rotate`": {"crop": 4, "flip": True, "rotate": 5.0},
 }
 """`rotate` is what hybrid/mnist does."""
-COLORED = {
-    "random resized crop": {"crop_scale": (0.35, 1.0)},
-    "RandAugment, 2 operations": {"rand_augment": 2},
-    "AutoAugment": {"auto_augment": "cifar"},
-    "color jitter": {"color_jitter": 0.4},
-    "random erasing": {"erase": 0.25},
-    "mixup or CutMix": {"mixup": 0.8, "cutmix": 1.0},
-    "RandAugment, erasing, mixup or CutMix": {"rand_augment": 2, "erase": 0.25, "mixup": 0.8, "cutmix": 1.0},
-}
-"""Of images of 32 x 32 in color, for hybrid/cifar10."""
+COLORED: dict[str, dict[str, Any]] = {
+    "none": {},
+    "`crop`, `flip`": {"crop": 4, "flip": True},
+    "`cutout 8`": {"cutout": 8},
+    "`crop_scale 0.35 1`": {"crop_scale": (0.35, 1.0)},
+    "`rand_augment 2`": {"rand_augment": 2},
+    "`auto_augment cifar`": {"auto_augment": "cifar"},
+    "`color_jitter 0.4`": {"color_jitter": 0.4},
+    "`erase 0.25`": {"erase": 0.25},
+    "`mixup 0.8`": {"mixup": 0.8},
+    "`cutmix 1`": {"cutmix": 1.0},
+    "`repeats 3`": {"repeats": 3},
+    "`balanced`": {"balanced": True},
+    "`rand_augment 2`, `erase 0.25`, `mixup 0.8`, `cutmix 1`": {
+        "rand_augment": 2, "erase": 0.25, "mixup": 0.8, "cutmix": 1.0,
+    },
+}  # fmt: skip
+BATCH = 128
 
 
-def main() -> None:
+def measure(seconds: float) -> list[str]:
     keep_freed_memory()
     gray = Data(name="fashion-mini", mean=(0.5,), std=(0.5,))  # images of MNIST's size, and always here
-    _measure("hybrid/mnist/all-standard", AUGMENTATIONS, load_parts(Recipe(data=gray), torch.device("cpu")).train)
+    lines = ["| images | augmentation | ms a batch | share of a step |", "|---|---|--:|--:|"]
+    digits = load_parts(Recipe(data=gray), torch.device("cpu")).train
+    lines += _rows("28 x 28, gray", "hybrid/mnist/all-standard", GRAY, digits, seconds)
     pixels = torch.randint(256, (1000, 3, 32, 32), dtype=torch.uint8)
     colored = Images.all(pixels, torch.arange(1000) % 10, tuple("abcdefghij"))
-    loader = Loader(colored, 128, (0.5,) * 3, (0.5,) * 3, (32, 32), torch.device("cpu"))
-    _measure("hybrid/cifar10/all-standard", COLORED, loader)
+    photographs = Loader(colored, BATCH, (0.5,) * 3, (0.5,) * 3, (32, 32), torch.device("cpu"))
+    return lines + _rows("32 x 32, color", "hybrid/cifar10/all-standard", COLORED, photographs, seconds)
 
 
-def _measure(name: str, augmentations: dict[str, dict[str, Any]], plain: Loader) -> None:
+def _rows(images: str, name: str, augmentations: dict[str, dict[str, Any]], plain: Loader, seconds: float) -> list[str]:
+    timings = interleaved(calls_of(name, augmentations, plain), seconds=seconds)
+    step = timings.pop("step")
+    lines = [f"| {images} | a step of `{name}` | {step.median:.1f} | |"]
+    return lines + [
+        f"| {images} | {what} | {t.median:.2f} | {100 * t.median / step.median:.1f} % |" for what, t in timings.items()
+    ]
+
+
+def calls_of(name: str, augmentations: dict[str, dict[str, Any]], plain: Loader) -> dict[str, Callable[[], object]]:
+    """Each prepares the first batch of an epoch; and a training step."""
     calls: dict[str, Callable[[], object]] = {}
     for what, options in augmentations.items():
         loader = replace(plain, augmentation=Augmentation(**options))
-        order = torch.arange(len(loader.images))
-        calls[what] = lambda loader=loader, order=order: next(loader.batches(order, torch.Generator().manual_seed(0)))
+
+        def batch(loader: Loader = loader) -> object:
+            generator = torch.Generator().manual_seed(0)
+            return next(loader.batches(loader.order(generator), generator))
+
+        calls[what] = batch
     recipe = load_recipe(name)
     model = recipe.build(plain.images)
     optimizer = make_optimizer(model, recipe.train)
@@ -65,15 +89,9 @@ def _measure(name: str, augmentations: dict[str, dict[str, Any]], plain: Loader)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    with alone():  # what it prints stands in docs/training.md
-        timings = interleaved({"step": step, **calls}, seconds=20.0)
-    whole = timings.pop("step")
-    print(f"{name}: a step of {len(images)} images: min {whole.min:.1f} ms, median {whole.median:.1f} ms")
-    for what, t in timings.items():
-        print(
-            f"{what:<40} min {t.min:.2f} ms, median {t.median:.2f} ms: {100 * t.median / whole.median:.1f} % of a step"
-        )
+    return {"step": step, **calls}
 
 
 if __name__ == "__main__":
-    main()
+    conditions = f"batches of {BATCH}, median times"
+    table_command(__doc__, "augmentations", 25.0, conditions, measure)

@@ -19,6 +19,7 @@ import pytest
 from PIL import Image
 
 from tests.support.datasets import write_cifar, write_mnist, write_photos, write_tiny
+from tests.support.kernels import empty_cache
 from tests.support.pages import PAGES, ROOT, commands
 from tests.support.plugins import file_of_the_page, forgotten
 from vixformer import load_recipe
@@ -76,6 +77,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     few = ("--seeds", "2", "--data.fraction", "0.05", "--epochs", "1", "--train.no-measure")
     main(["compare", "quick/exact", "quick/fourier", *few, "--out", str(home / "runs")])
     (home / "pretrained").symlink_to(ROOT / "pretrained")
+    empty_cache(home / "cache")
     (home / "mymean.py").write_text(file_of_the_page())
     (home / "mine.json").write_text(load_recipe("quick/exact").to_json())
     write_photos(home / "photos")

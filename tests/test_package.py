@@ -8,9 +8,12 @@ import platform
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
+import time
+import urllib.request
 import venv
 import zipfile
 from pathlib import Path
@@ -126,6 +129,25 @@ def test_kernels_run_without_a_compiler(built: Path, programs: Path, tmp_path: P
     assert not (tmp_path / ".cache").exists()
 
 
+def _served(program: Path, line: str, folder: Path) -> str:
+    """The models of the page that this command serves."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([program, *shlex.split(line)[1:], "--port", str(port)], cwd=folder)
+    try:
+        for _ in range(600):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/models") as answer:
+                    return answer.read().decode()
+            except OSError:
+                time.sleep(0.1)
+        raise AssertionError("the server does not answer")
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
 @pytest.mark.slow
 def test_the_tutorial_in_a_clean_environment(built: Path, programs: Path, tmp_path: Path) -> None:
     write_photos(tmp_path / "photos")
@@ -150,6 +172,9 @@ def test_the_tutorial_in_a_clean_environment(built: Path, programs: Path, tmp_pa
     vix(steps["convert"], run=str(exact), distill="--distill 10")
     (converted,) = (path for path in (tmp_path / "runs").glob("*/summary.json") if "-to-" in path.parent.name)
     name = str(converted.parent.relative_to(tmp_path))
+    shutil.copy(next((tmp_path / "photos" / "test").glob("*/*.png")), tmp_path / "holiday.jpg")
+    assert vix(steps["predict"], run=name).startswith("image")
+    assert name.removeprefix("runs/") in _served(programs / "vix", steps["serve"], tmp_path)
     vix(steps["export"], run=name)
     answers = run(programs / "vix", "predict", name, "photos/test", "--json", "--top", "1", cwd=tmp_path)
     expected = {line["image"]: line["top"][0]["label"] for line in map(json.loads, answers.splitlines())}

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from vixformer.backbones.backbone import BEST, WEIGHTS_FILE, from_pretrained
-from vixformer.export.card import card
+from vixformer.export.push import card
 from vixformer.measure.accuracy import evaluate
 from vixformer.options import first_paragraph
 from vixformer.results.runs import HISTORY, RECIPE, SUMMARY, Run, read_run

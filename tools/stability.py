@@ -22,9 +22,8 @@ from vixformer import load_recipe
 from vixformer.config import Recipe
 from vixformer.measure.machine import in_words, machine
 from vixformer.options import first_paragraph
-from vixformer.training.faults import NotFiniteError
 from vixformer.training.loop import train
-from vixformer.training.observer import Observer, Stopped
+from vixformer.training.observer import NotFiniteError, Observer, Stopped
 from vixformer.writing import write_json
 
 FILE = RESULTS / "stability.json"

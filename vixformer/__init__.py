@@ -17,10 +17,16 @@ if TYPE_CHECKING:
     from vixformer.conversion.own import choose_layers
     from vixformer.conversion.published import from_timm, load_weights
     from vixformer.conversion.swap import convert
-    from vixformer.conversion.timm import register_timm
     from vixformer.data.preprocess import Preprocessing
     from vixformer.export.push import push_to_hub
-    from vixformer.models import create_attention, create_model, from_pretrained, list_attentions, list_models
+    from vixformer.models import (
+        create_attention,
+        create_model,
+        from_pretrained,
+        list_attentions,
+        list_models,
+        register_timm,
+    )
     from vixformer.plugins import load_plugin
     from vixformer.recipes import list_recipes, load_recipe
     from vixformer.training.loop import train
@@ -35,13 +41,13 @@ _WHERE = {
     "Preprocessing": "data.preprocess",
     "push_to_hub": "export.push",
     **dict.fromkeys(
-        ("create_attention", "create_model", "from_pretrained", "list_attentions", "list_models"), "models"
+        ("create_attention", "create_model", "from_pretrained", "list_attentions", "list_models", "register_timm"),
+        "models",
     ),
     **dict.fromkeys(("list_recipes", "load_recipe"), "recipes"),
     "attention_function": "bridges.function",
     "load_patched": "bridges.source",
     "patch": "bridges.patch",
-    "register_timm": "conversion.timm",
     "register_transformers": "bridges.interface",
     "load_plugin": "plugins",
     "train": "training.loop",

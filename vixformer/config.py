@@ -39,6 +39,8 @@ class Data:
     """A data set of `vix data list`, or hub:owner/name."""
     root: str | None = None
     """Folder of its files. Left out: $VIX_DATA, or else ~/.cache/vix/data."""
+    target: str = later("")
+    """Column of a CSV or Parquet file with the number that the model predicts (regression), instead of classes."""
     fraction: Share = 1.0
     """Stratified part of the training images to use, for quick experiments."""
     test_split: Annotated[float, Field(gt=0.0, lt=1.0)] = later(TEST_SPLIT)
@@ -117,7 +119,7 @@ class Data:
 
     def source(self) -> DataSet:
         size = None if self.resize is None else (self.resize, self.resize)
-        return open_data(self.name, self.root, size, test_split=self.test_split, gray=self.gray)
+        return open_data(self.name, self.root, size, test_split=self.test_split, gray=self.gray, target=self.target)
 
 
 GIVEN = "PATH"
@@ -184,8 +186,9 @@ class Train:
     """Clip the norm of the gradient at this value."""
     label_smoothing: PartShare = 0.0
     """Label smoothing."""
-    loss: Literal["cross-entropy", "focal"] = later("cross-entropy")
-    """Loss function; `focal` gives less weight to images that are classified well (arXiv:1708.02002)."""
+    loss: Literal["cross-entropy", "focal", "huber"] = later("cross-entropy")
+    """Loss function; `focal` gives less weight to images that are classified well (arXiv:1708.02002). Numbers
+    (data.target) have the squared error instead, or with `huber` that of Huber, which large errors count less in."""
     focal_gamma: NonNegativeFloat = later(2.0)
     """Gamma of the focal loss; 0 is cross-entropy."""
     class_weights: bool | tuple[PositiveFloat, ...] = False
@@ -197,7 +200,7 @@ class Train:
     patience: PositiveInt | None = None
     """Stop early, after this number of epochs without an improvement of `monitor`."""
     monitor: Literal["val_loss", "val_top1"] = "val_top1"
-    """Validation measure that chooses the best epoch."""
+    """Validation measure that chooses the best epoch; of numbers (data.target), always the loss."""
     redraw_every: PositiveInt | None = 1000
     """Optimizer steps after which random features are drawn again. The last ones are used for at least this number of
     steps."""
@@ -289,11 +292,6 @@ class Recipe:
         channels, height, width = images.shape
         size = (height, width) if self.data.resize is None else (self.data.resize, self.data.resize)
         config = self.model.filled(size[0] if size[0] == size[1] else size, channels, len(images.classes))
-        self._check(config, size, channels, len(images.classes))
-        return config
-
-    def _check(self, config: BackboneConfig, size: tuple[int, int], channels: int, classes: int) -> None:
-        """What a model says of its images must be true of these."""
         wanted = (config.img_size, config.img_size) if isinstance(config.img_size, int) else config.img_size or size
         if wanted != tuple(size):
             resize = f": set data.resize={wanted[0]}" if wanted[0] == wanted[1] else ""
@@ -306,11 +304,12 @@ class Recipe:
                 f"the model is for images of {config.in_chans} channels and {self.data.name} has {channels}: choose"
                 " other data"
             )
-        if config.num_classes is not None and config.num_classes < classes:
+        if config.num_classes is not None and config.num_classes < len(images.classes):
             raise ValueError(
-                f"the model has {config.num_classes} classes and {self.data.name} {classes}: choose other data, or"
-                " other classes"
+                f"the model has {config.num_classes} classes and {self.data.name} {len(images.classes)}: choose other"
+                " data, or other classes"
             )
+        return config
 
     def with_attention(self, attention: str) -> Recipe:
         """This recipe with another attention, and nothing else changed."""

@@ -1,7 +1,8 @@
-"""Build models and attention modules by name."""
+"""Build models and attention modules by name, here and by the `create_model` of timm."""
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Any
@@ -17,7 +18,15 @@ from vixformer.bridges import source
 from vixformer.jsonfile import Values
 from vixformer.registry import checked, pick
 
-__all__ = ["create_attention", "create_model", "from_pretrained", "list_attentions", "list_models", "model_config"]
+__all__ = [
+    "create_attention",
+    "create_model",
+    "from_pretrained",
+    "list_attentions",
+    "list_models",
+    "model_config",
+    "register_timm",
+]
 
 
 def list_models(pattern: str = "*") -> list[str]:
@@ -95,3 +104,34 @@ def _models() -> dict[str, tuple[type[Any], Values]]:
     backbones = Backbone.members.values()
     plain = {backbone.name: (backbone, {}) for backbone in backbones}
     return plain | {name: (backbone, size) for backbone in backbones for name, size in backbone.variants.items()}
+
+
+PREFIX = "vixformer_"
+
+
+def register_timm() -> list[str]:
+    """Make our models known to timm: `timm.create_model("vixformer_vit_tiny", attention="first(performer)")`. Returns
+    their names."""
+    try:
+        register_model = importlib.import_module("timm.models").register_model
+        return [register_model(_entry(name)).__name__ for name in list_models()]
+    except Exception as error:  # timm imports much, and a broken one raises anything
+        raise ValueError(f"timm cannot be imported here: {error}") from None
+
+
+def _entry(name: str) -> Any:
+    def create(pretrained: bool = False, **options: Any) -> Any:
+        if pretrained:
+            raise ValueError("these models have no pretrained weights in timm: vix.from_pretrained reads ours")
+        theirs = ("pretrained_cfg", "pretrained_cfg_overlay", "cache_dir", "scriptable", "exportable", "no_jit")
+        given = {key: value for key, value in options.items() if key not in theirs}
+        if not given.pop("features_only", False):
+            return create_model(name, **given)
+        features: Any = importlib.import_module("timm.models._features")
+        chosen = {key: given.pop(key) for key in ("out_indices", "output_fmt") if key in given}
+        model = create_model(name, **given)
+        return features.FeatureGetterNet(model, **{"out_indices": tuple(range(len(model.feature_info))), **chosen})
+
+    create.__name__ = PREFIX + name.replace("-", "_")
+    create.__doc__ = f'`create_model("{name}")` of vixformer.'
+    return create

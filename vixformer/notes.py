@@ -1,4 +1,5 @@
-"""Notes for the user while the work continues: a warning in Python, one line from the command `vix`."""
+"""Notes for the user while the work continues, a warning in Python and one line from the command `vix`; and progress of
+work that the user did not ask for by name, which a command shows."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import contextlib
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
@@ -44,3 +45,23 @@ def want_of_memory(error: BaseException) -> str | None:
     asked = re.search(r"allocate (\d+) bytes", str(error))
     amount = f" for {int(asked[1]) / 2**30:,.1f} GiB more" if asked else ""
     return f"there is not enough memory{amount}: use a smaller model, --train.batch-size or image size"
+
+
+Progress = Callable[[int, int], None]
+"""Called with how many are done and how many there are."""
+_shown: list[Progress] = []
+
+
+@contextlib.contextmanager
+def decoding(show: Progress) -> Iterator[None]:
+    """Inside, `show` is called for every image file that is decoded."""
+    _shown.append(show)
+    try:
+        yield
+    finally:
+        _shown.remove(show)
+
+
+def decoded(done: int, total: int) -> None:
+    for show in _shown:
+        show(done, total)

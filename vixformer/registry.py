@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import json
 import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_type_hints
@@ -141,13 +142,25 @@ def fitted(kind: type[T], value: Any, where: str) -> T:
     try:
         adapter(kind).validate_python(value, strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "missing":
-            raise ValueError(f"{where}: it has no {place}") from None
-        what = first["msg"].removeprefix("Input ").replace("should be a valid dictionary", "should be an object")
-        raise ValueError(f"{where}: {place or 'it'} {what}, not {_short(first['input'])}") from None
+        raise ValueError(f"{where}: {_misfit(error)}") from None
     return value
+
+
+def made_of(kind: type[T], value: object, where: str) -> T:
+    """The dataclass, or the collection of them, that a value from a JSON file describes; errors as of `fitted`."""
+    try:
+        return adapter(kind).validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        raise ValueError(f"{where}: {_misfit(error)}") from None
+
+
+def _misfit(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing":
+        return f"it has no {place}"
+    what = first["msg"].removeprefix("Input ").replace("should be a valid dictionary", "should be an object")
+    return f"{place or 'it'} {what}, not {_short(first['input'])}"
 
 
 def _short(value: object, most: int = 60) -> str:

@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from typing_extensions import Self
 
-from vixformer.progress import decoding
+from vixformer.notes import decoding
 from vixformer.results.cells import duration
 
 

@@ -10,7 +10,7 @@ import torch
 from tests.support.attentions import convolves, distance, slow_unless
 from tests.support.models import EVERY, SMALL, images, small
 
-COVERING = [slow_unless(word == "prism" or (name == "vit" and convolves(word)), name, word) for name, word in EVERY]
+COVERING = [slow_unless(word == "lens" or (name == "vit" and convolves(word)), name, word) for name, word in EVERY]
 """Every backbone, and in one of them every mechanism that may want its grid: test_base_traced.py traces all of them."""
 
 

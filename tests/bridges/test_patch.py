@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.families import (
+    PAGE,
     REASONS,
-    names_of_timm,
+    all_of_timm,
     of_timm,
     of_transformers,
     reason,
@@ -16,7 +15,6 @@ from tests.support.families import (
     transformers_table,
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "your-models.md"
 KINDS = {
     "vit_tiny_patch16_224": "Attention",
     "deit_tiny_distilled_patch16_224": "Attention",
@@ -33,7 +31,7 @@ KINDS = {
 
 def test_kinds_of_attention_in_timm() -> None:
     pytest.importorskip("transformers")
-    facts = {name: kinds[0] if kinds else reason(said) for name, _, said, kinds, _ in of_timm(list(KINDS))}
+    facts = {name: kinds[0] if kinds else reason(said) for name, _, said, kinds in of_timm(list(KINDS))}
     assert facts == KINDS
 
 
@@ -52,12 +50,24 @@ def test_the_table_of_transformers_is_what_happens() -> None:
 
 @pytest.mark.slow
 def test_the_table_of_timm_is_what_happens() -> None:
-    missing = [row for row in timm_table(of_timm(names_of_timm(1))) if row not in PAGE.read_text()]
-    assert not missing, "python -m tests.support.families timm prints the table"
-
-
-@pytest.mark.slow
-def test_every_model_of_timm_is_patched_or_refused_in_a_sentence() -> None:
-    said = {name: said for name, _, said, _, _ in of_timm(names_of_timm()) if said}
-    odd = {name: text for name, text in said.items() if reason(text) not in REASONS.values()}
+    """Of all models, each of which is patched or refused in a sentence."""
+    facts = all_of_timm()
+    odd = {name: said for name, _, said, _ in facts if said and reason(said) not in REASONS.values()}
     assert not odd
+    missing = [row for row in timm_table(facts) if row not in PAGE.read_text()]
+    assert not missing, "python -m tests.support.families timm FILE writes the table"
+
+
+def test_rows_of_the_table_of_timm() -> None:
+    refused = "X has no self-attention to replace: vix can"
+    facts = [
+        ("a_1", "a", "", ["Attention"]),
+        ("a_2", "a", "a_2 cannot be patched: it is causal: no token sees those after it", []),
+        ("a_3", "a", "", ["Other"]),
+        ("b_1", "b", refused, []),
+        ("b_2", "b", refused, []),
+    ]
+    rows = timm_table(facts)
+    assert rows[0] == "5 models: 2 are patched, 3 are refused."
+    assert rows[4] == "| `a` | 3 | 2 | Attention, Other | 1 is causal |"
+    assert rows[-1] == "The models of these modules have no attention that goes through torch's function: `b` 2."

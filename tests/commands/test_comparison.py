@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
+from tests.support import rows
 from vixformer.commands.comparison import comparison, rest_of
 from vixformer.experiments.budget import Cut
 from vixformer.experiments.compare import Comparison, Row
-from vixformer.measure.latency import Timing, summarized
-from vixformer.results.runs import Spread
 
 
 def row(name: str, attention: str, val: float | None) -> Row:
-    common: dict[str, Any] = dict(seeds=1, folds=None, parameters=1, by_seed={0: 50.0}, kept=1, peak=None, folders=())
-    top1, seconds = Spread(50.0, None, 1), Spread(1.0, None, 1)
-    timing = Timing(1.0, 1.0, 1.0, 0.0, 1)
-    return Row(
-        name=name, attention=attention, test_top1=top1, val_top1=None if val is None else Spread(val, None, 1),
-        train_seconds=seconds, inference=timing, **common,
-    )  # fmt: skip
+    return rows.row(name, attention, {0: 50.0}, 1, val)
 
 
 def test_times_and_their_ratio_point_the_same_way() -> None:
     """Both are medians: a single fast call does not make a slower model the faster one."""
-    rounds = {"a": (19.0, 26.0, 27.0, 28.0), "b": (24.0, 25.0, 25.0, 26.0)}
-    rows = [
-        replace(row(name, attention, 51.0), inference=summarized(rounds[name]), rounds=rounds[name])
+    times = {"a": (19.0, 26.0, 27.0, 28.0), "b": (24.0, 25.0, 25.0, 26.0)}
+    found = [
+        replace(row(name, attention, 51.0), rounds=times[name])
         for name, attention in (("a", "nystrom"), ("b", "softmax"))
     ]
-    columns, (nystrom, exact), notes = comparison(Comparison(rows))
+    columns, (nystrom, exact), notes = comparison(Comparison(found))
     ms, times = columns.index("inference ms"), columns.index("x inference")
     assert (nystrom[ms], exact[ms]) == ("26.5", "25.0")
     assert nystrom[times].startswith("1.06")

@@ -13,10 +13,12 @@ import torch
 
 import vixformer as vix
 from tests.support.datasets import CLASSES, TEST_PER_CLASS, write_photos
+from tests.support.kernels import empty_cache
 from tests.support.recipes import tiny
 from vixformer.cli import main
 from vixformer.conversion.run import finetuned_recipe
 from vixformer.conversion.start import _taken, start
+from vixformer.experiments.budget import Probe
 from vixformer.results.predictor import Predictor
 from vixformer.training.parts import load_parts
 
@@ -35,7 +37,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", empty_cache(tmp_path / "cache"))
 
 
 def finetuned(out: Path) -> tuple[Path, dict[str, Any], dict[str, Any]]:
@@ -100,14 +102,43 @@ def test_attention_budget_and_options(photos: Path, tmp_path: Path, capsys: pyte
     assert f"Training {recipe['train']['epochs']} epoch" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("cached")
+def test_at_a_higher_resolution_than_before(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes: dict[str, Any] = dict(img_size=16, patch_size=8, embed_dim=16, depth=2, num_heads=2, in_chans=3)
+    model = vix.create_model("vit", num_classes=2, **sizes)
+    model.save_pretrained(tmp_path / "small")
+    vix.Preprocessing.for_model(model, ("a", "b")).save(tmp_path / "small")
+    words = ("--data.resize", "40", "--train.checkpoint", *QUICK, "--out", str(tmp_path / "runs"))
+    main(["finetune", str(tmp_path / "small"), "--data", str(photos), *words])
+    folder, _, _ = finetuned(tmp_path / "runs")
+    found = vix.from_pretrained(folder / "best")
+    assert found.img_size == (40, 40)
+    assert found.state_dict()["pos.embed"].shape == (1, 26, 16)
+    assert "interpolated for another number of tokens: pos.embed" in "".join(capsys.readouterr())
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_budget_holds_even_if_the_machine_was_thought_faster(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Probe, "seconds", lambda *_: 0.0)  # everything seems to fit
+    words = ["--budget", "2s", "--train.epochs", "500", "--out", str(tmp_path / "runs")]
+    main(["finetune", str(PRETRAINED), "--data", str(photos), *words])
+    _, summary, recipe = finetuned(tmp_path / "runs")
+    assert (recipe["train"]["epochs"], recipe["train"]["measure"]) == (500, False)
+    assert summary["stopped_early"]
+    assert summary["epochs"] < 500
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["--data", "nowhere"], "there is no folder .*nowhere"),
         (["--data", ".", "--model.depth", "3"], "leave out --model.depth"),
-        (["--data", ".", "--data.resize", "64"], "leave out --data.resize"),
+        (["--data", ".", "--data.gray"], "leave out --data.gray"),
         (["--data", ".", "--attention", "fourier"], "cannot go from"),
         ([], "--data"),
+        (["photos"], "got photos as well: name the folder of your images with --data"),
     ],
 )
 @pytest.mark.usefixtures("cached")

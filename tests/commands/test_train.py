@@ -94,6 +94,8 @@ def test_patches_that_do_not_divide_the_image_are_named(capsys: pytest.CaptureFi
         (["data", "fetch"], "vix: action must be list, get or check, not fetch"),
         (["data", "check", "mnits"], 'did you mean "mnist"'),
         (["data", "list", "mnist"], "takes no name, but got mnist"),
+        (["data", "check"], 'write "vix data check FOLDER"'),
+        (["predict", "a"], 'which images? write "vix predict runs/RUN picture.jpg"'),
         (["data", "check", "fashion-mini", "--rot", "x"], "data has no option --rot; did you mean --root?"),
         (["data", "check", "fashion-mini", "mnits"], 'did you mean "mnist"'),
         (["data", "get", "fashion-mini"], "has no files to get"),

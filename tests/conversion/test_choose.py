@@ -49,6 +49,7 @@ def test_the_layer_that_costs_most_goes_last(bad: int) -> None:
     assert found.curve[0].ratio == Ratio(1.0, 1.0, 1.0)
     for point in found.curve:
         assert point.ms > 0
+        assert point.ratio is not None
         assert point.ratio.low <= point.ratio.ratio <= point.ratio.high < math.inf
         assert (point.loss, point.top1) == pytest.approx(judge(Mixture(old, new)(point.layers)))
 

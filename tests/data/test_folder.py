@@ -9,7 +9,7 @@ import torch
 
 from tests.support.datasets import picture, write_tiny
 from vixformer.data.folder import Folder, TinyImageNet
-from vixformer.progress import decoding
+from vixformer.notes import decoding
 
 
 @pytest.mark.usefixtures("cache")

@@ -14,14 +14,14 @@ import pytest
 import torch
 from PIL import Image
 
+from tests.support.kernels import empty_cache
 from vixformer import load_recipe
 from vixformer.cli import main
 from vixformer.config import Data, Recipe, Train
 from vixformer.data import cache
 from vixformer.data.folder import Folder
 from vixformer.experiments.suit import suited
-from vixformer.notes import Note
-from vixformer.progress import decoding
+from vixformer.notes import Note, decoding
 from vixformer.training.parts import load_parts
 
 
@@ -32,7 +32,7 @@ def image(width: int = 8, height: int = 8, mode: str = "RGB") -> Image.Image:
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two classes of twelve images to train on and two to test with."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", empty_cache(tmp_path / "cache"))
     for part, count in (("train", 12), ("test", 2)):
         for name in ("cat", "dog"):
             folder = tmp_path / "photos" / part / name

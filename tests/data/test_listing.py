@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from tests.support.command import TINY, run
 from tests.support.datasets import CLASSES, PER_CLASS, TEST_PER_CLASS, write_photos
@@ -140,3 +141,81 @@ def test_images_with_several_labels(photos: Path, tmp_path: Path, capsys: pytest
     assert set(summary["per_class"]) == {"class-1", "pullover", "shirt", "top", "macro avg", "weighted avg"}
     (line,) = run(capsys, "predict", str(folder), str(photos / "test/class-2/0.png"), "--json").splitlines()
     assert sum(one["probability"] for one in json.loads(line)["top"]) > 1.2  # each has a probability of its own
+
+
+@pytest.fixture
+def bright(tmp_path: Path) -> Path:
+    """Images whose number is their brightness."""
+    (tmp_path / "bright").mkdir()
+    rows = []
+    for i in range(72):
+        value = 3 * i + 20
+        name, part = f"{i}.png", "test" if i % 6 == 0 else "train"
+        Image.new("RGB", (8, 8), (value, value, value)).save(tmp_path / "bright" / name)
+        rows.append(f"{name},{value / 10},{part}")
+    table = tmp_path / "bright" / "images.csv"
+    table.write_text("\n".join(["path,light,split", *rows]))
+    return table
+
+
+def test_a_column_of_numbers(bright: Path) -> None:
+    whole = open_data("table", bright, (8, 8), target="light").whole()
+    assert whole.train.classes == ("light",)
+    assert whole.test.labels.tolist() == pytest.approx([(3 * i + 20) / 10 for i in range(0, 72, 6)])
+    lines = [line.rpartition(",")[0] for line in bright.read_text().splitlines()]
+    bright.write_text("\n".join(lines))
+    whole = open_data("table", bright, (8, 8), target="light").whole()
+    assert len(whole.test) == round(0.2 * 72)
+    assert "(20% of" not in whole.split_off
+    assert "(20%)" in whole.split_off
+
+
+def test_numbers_that_are_none(bright: Path) -> None:
+    for word in ("bright", "nan", "inf", "1e31"):
+        bright.write_text(bright.read_text().rpartition("\n")[0] + f"\n71.png,{word},train")
+        with pytest.raises(ValueError, match=f"line 73: light must be a number up to .*, not {word}"):
+            open_data("table", bright, (8, 8), target="light").whole()
+    with pytest.raises(ValueError, match=r'unknown column .*"ligth"; did you mean "light"'):
+        open_data("table", bright, (8, 8), target="ligth").whole()
+    with pytest.raises(
+        ValueError, match=r"data.target is a column of a CSV or Parquet file, and fashion-mini has none"
+    ):
+        open_data("fashion-mini", target="light")
+
+
+def test_a_model_of_numbers(bright: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = ("--data", str(bright), "--data.target", "light", "--data.resize", "8", "--train.batch-size", "8")
+    small = ("--model.patch-size", "4", "--model.embed-dim", "16", "--model.num-heads", "2", "--model.depth", "2")
+    out = str(tmp_path / "runs")
+    loggers = ("--train.loggers", "csv", "--train.ema", "0.9", "--train.tta", "flip", "--data.mixup", "0.2")
+    said = run(capsys, "train", "quick/exact", *data, *small, *loggers, "--train.epochs", "20", "--out", out)
+    assert "test RMSE" in said
+    (folder,) = (tmp_path / "runs").iterdir()
+    found = read_run(folder)
+    assert found.summary is not None
+    assert found.summary["test_r2"] > 0.9
+    assert found.summary["test_mae"] <= found.summary["test_rmse"] < 2
+    assert {"ema_test_rmse", "tta_test_rmse"} <= set(found.summary)
+    assert not {"test_top1", "confusion", "per_class", "tta_test_top1"} & set(found.summary)
+    losses = [record["val_loss"] for record in found.history()]
+    assert found.summary["best_epoch"] == losses.index(min(losses)) + 1
+    assert "val_rmse" in (folder / "history.csv").read_text()
+    (line,) = run(capsys, "predict", str(folder), str(bright.parent / "30.png"), "--json").splitlines()
+    (top,) = json.loads(line)["top"]
+    assert top["label"] == "light"
+    assert top["number"] == pytest.approx(11, abs=2)
+    assert f"light {top['number']:.4g}" in run(capsys, "predict", str(folder), str(bright.parent / "30.png"))
+    assert f"RMSE {found.summary['test_rmse']:.4g}" in run(capsys, "runs", out)
+    with pytest.raises(SystemExit):
+        run(capsys, "report", out)
+    assert "predicts numbers" in capsys.readouterr().err
+
+
+def test_models_of_numbers_are_compared_by_r2(bright: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = ("--data", str(bright), "--data.target", "light", "--data.resize", "8", "--train.batch-size", "8")
+    small = ("--model.embed-dim", "16", "--model.num-heads", "2", "--model.depth", "2", "--train.no-measure")
+    options = ("--folds", "2", "--epochs", "3", "--train.loss", "huber", "--out", str(tmp_path / "runs"))
+    table = run(capsys, "compare", "quick/exact", "quick/performer-relu", *data, *small, *options)
+    assert "R2 %" in table
+    assert "Test R2 at the epoch chosen on validation, mean ± standard deviation over 2 folds" in table
+    assert "top-1" not in table

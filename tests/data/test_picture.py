@@ -44,6 +44,20 @@ def test_a_photograph_is_turned_upright() -> None:
     assert open_picture(encoded(photo, "JPEG", exif=exif)).size == (4, 6)
 
 
+@pytest.mark.parametrize("turned", [1, 6])
+def test_a_large_photograph_is_decoded_smaller_and_looks_the_same(turned: int) -> None:
+    exif = Image.Exif()
+    exif[274] = turned
+    photo = Image.effect_mandelbrot((800, 600), (-2, -1.5, 1, 1.5), 90).convert("RGB")
+    data = encoded(photo, "JPEG", exif=exif, quality=90)
+    whole, smaller = open_picture(data), open_picture(data, size=(32, 48))
+    assert whole.size == ((800, 600) if turned == 1 else (600, 800))
+    assert smaller.size == tuple(side // 4 for side in whole.size)
+    first, second = (np.asarray(p.resize((48, 32), Image.Resampling.BILINEAR), float) for p in (whole, smaller))
+    assert abs(first - second).mean() < 1
+    assert open_picture(data, size=(400, 400)).size == whole.size
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [

@@ -118,7 +118,7 @@ def test_a_probe_measures() -> None:
     assert 0 < found.evaluated_image < found.train_image < 1
 
 
-@pytest.mark.parametrize(("jobs", "seeds"), [(1, 2), (2, 1)])
+@pytest.mark.parametrize(("jobs", "seeds"), [(1, 2), pytest.param(2, 1, marks=pytest.mark.slow)])
 def test_compare_with_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, seeds: int) -> None:
     recipes = dict(quick(name) for name in ("quick/exact", "quick/fourier"))
     recipes = {n: replace(r, train=replace(r.train, epochs=3)) for n, r in recipes.items()}  # pyright: ignore

@@ -130,6 +130,7 @@ def test_threads_are_shared() -> None:
     assert torch.get_num_threads() == threads
 
 
+@pytest.mark.slow
 def test_interrupted_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.json").write_text(few(attention="softmax", epochs=20).to_json())
     (tmp_path / "b.json").write_text(few(attention="fourier", epochs=20).to_json())
@@ -155,6 +156,7 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.Monkey
         assert (folder / SUMMARY).exists()
 
 
+@pytest.mark.slow
 def test_children_of_a_killed_command_end_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(tiny(attention="softmax", epochs=5000).to_json())
     (tmp_path / "b.json").write_text(tiny(attention="fourier", epochs=5000).to_json())

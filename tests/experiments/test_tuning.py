@@ -107,7 +107,7 @@ def test_reports_leave_trials_out_and_take_splits_together(tuned: tuple[Path, Co
     )
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_trial_that_diverges_is_not_chosen_and_stops_nothing(tmp_path: Path, jobs: int) -> None:
     wild = {
         name: replace(r, train=replace(r.train, optimizer="sgd", lr=1e15, clip=None)) for name, r in recipes().items()

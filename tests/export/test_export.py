@@ -230,8 +230,9 @@ def test_classes_that_are_not_those_of_the_model(runs: Path, tmp_path: Path) -> 
 def test_an_export_that_says_something_else_is_refused(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = WRITERS["torch"]
-    monkeypatch.setitem(WRITERS, "torch", lambda *args: (lambda run: lambda x: run(x) + 0.01)(plain(*args)))
+    file, plain = WRITERS["torch"]
+    wrong = (file, lambda *args: (lambda run: lambda x: run(x) + 0.01)(plain(*args)))
+    monkeypatch.setitem(WRITERS, "torch", wrong)
     with pytest.raises(SystemExit):
         main(["export", str(next(runs.glob("exact-seed0*"))), "--format", "torch", "--out", str(tmp_path)])
     assert "differs from torch by 1.0e-02: do not use it" in capsys.readouterr().err

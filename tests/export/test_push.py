@@ -16,7 +16,7 @@ import torch
 
 import vixformer as vix
 from vixformer.cli import main
-from vixformer.export.card import card
+from vixformer.export.push import card
 from vixformer.results.predictor import Predictor
 
 

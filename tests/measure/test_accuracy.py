@@ -76,3 +76,26 @@ def test_several_labels_against_scikit_learn_and_by_hand() -> None:
     assert set(scores.per_class(("a", "b", "c"))) == {"a", "b", "c", "macro avg", "weighted avg"}
     ranks = is_right(logits.argmax(1), labels)
     assert ranks.tolist() == [True, False, True, True]
+
+
+def test_numbers_against_scikit_learn() -> None:
+    from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+
+    labels, answers = torch.tensor([10.0, 20, 40, 50]), torch.tensor([[-1.0], [0.1], [0.2], [2]])
+
+    class Fixed(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return answers
+
+    images = Images.all(torch.zeros(4, 1, 4, 4, dtype=torch.uint8), labels, ("age",))
+    loader = Loader(images, 4, (0.5,), (0.5,), (4, 4), torch.device("cpu"), target=(30.0, 10.0))
+    found = evaluate(Fixed(), loader).measures
+    guessed = (30 + 10 * answers[:, 0]).tolist()
+    expected = {
+        "mae": mean_absolute_error(labels, guessed),
+        "rmse": root_mean_squared_error(labels, guessed),
+        "r2": r2_score(labels, guessed),
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert found["loss"] == pytest.approx(expected["rmse"] ** 2 / 100)
+    assert evaluate(Fixed(), loader, views=VIEWS["flip"]).measures == pytest.approx(found)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 import torch
 
-from vixformer.ops import affine, native
+from vixformer.ops import affine, native, tokenwise
 from vixformer.ops.native import build
 from vixformer.ops.softmax import exact_attention
 
 QUICK = "-O0"  # compiled in a fifth of the time
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library, compiled once."""
+    """The library, compiled once for all processes of a test run."""
+    base = tmp_path_factory.getbasetemp()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("whole")))
+        patch.setenv("XDG_CACHE_HOME", str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "whole"))
         patch.setenv("VIX_NATIVE_FLAGS", QUICK)
         build.found.cache_clear()
         built = native.library()
@@ -76,4 +78,5 @@ def _answers() -> bool:
 @pytest.fixture
 def on_every_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where torch's products are fast, ours are not chosen, but they work."""
-    monkeypatch.setattr(affine, "products_are_faster", lambda dtype: True)
+    for module in (affine, tokenwise):
+        monkeypatch.setattr(module, "products_are_faster", lambda dtype: True)

@@ -76,6 +76,15 @@ def test_torch_has_the_linear_layers_that_kernels_do_not_take(x: Tensor, weight:
         ops.linear(x, torch.randn(64, 31))
 
 
+def test_torch_has_wide_linear_layers_in_bfloat16() -> None:
+    x, weight = torch.randn(2, 1024), torch.randn(1024, 1024)
+    before = native.calls()
+    assert torch.equal(ops.linear(x.bfloat16(), weight.bfloat16()), F.linear(x.bfloat16(), weight.bfloat16()))
+    assert native.calls() == before
+    ops.linear(x, weight)
+    assert native.calls() == before + 1
+
+
 def test_kernels_of_nothing_fill_gradients_with_zeros() -> None:
     x, weight = torch.randn(0, 32), torch.randn(64, 32)
     assert Affine.op(x, weight, None).shape == (0, 64)

@@ -45,6 +45,7 @@ PLANTED = {
     "given.c": ("memcpy(to, room, sizeof(float) * m);", "memcpy(to, room, sizeof(float) * (m + 4000));"),
     "along.c": ("multiply(half, rows, d, words(half, r)", "multiply(half, rows + 500, d, words(half, r)"),
     "linear.c": ("pair_floats(x, d, rows, d, room)", "pair_floats(x, d, rows + 3000, d, room)"),  # in bfloat16
+    "tokens.c": ("c < d; c += W) sum +=", "c < d + 16000; c += W) sum +="),
     "bfloat.h": ("for (int r = 0; r < all; r += 2, to += d)", "for (int r = 0; r < all + 3000; r += 2, to += d)"),
 }
 

@@ -24,11 +24,13 @@ from vixformer.ops.convolution import Convolution
 from vixformer.ops.fourier import FourierMix
 from vixformer.ops.operation import Operation
 from vixformer.ops.softmax import ExactAttention
+from vixformer.ops.tokenwise import Gelu, LayerNorm
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here"),
     pytest.mark.usefixtures("on_every_processor"),
 ]
+WITHOUT_PRODUCTS = "rotation", "gelu ", "layer norm"
 every = pytest.mark.parametrize("name", CALLS)
 
 
@@ -96,8 +98,9 @@ def test_the_way_through_torch_is_the_short_one(name: str, monkeypatch: pytest.M
         forward = counter.get_total_flops()
         found_again = torch.autograd.grad(again, tensors(args), grad)
     assert all(torch.equal(a, b) for a, b in zip((out, *found), (again, *found_again), strict=True))
-    assert forward > 0 or name.startswith("rotation")
-    assert counter.get_total_flops() > forward or name.startswith("rotation")
+    without = name.startswith(WITHOUT_PRODUCTS)
+    assert forward > 0 or without
+    assert counter.get_total_flops() > forward or without
 
 
 def counted(name: str, args: tuple[Any, ...]) -> tuple[int, int]:
@@ -122,6 +125,8 @@ def test_its_products_are_those_of_torchs_operations(name: str) -> None:
         backward = 2 * forward
     if getattr(args[-1], "directions", None) is directions or name == "masked":  # 24 of them are computed as 32
         forward, backward = forward * 4 // 3, backward * 4 // 3
+    if name == "taylor":  # and 153 as 160
+        forward, backward = forward * 160 // 153, backward * 160 // 153
     assert found[0] == forward
     assert 0.98 * backward <= found[1] <= 1.26 * backward  # some products of the forward pass are made again
 
@@ -137,7 +142,7 @@ def test_gradients_of_gradients_are_right_or_refused(name: str) -> None:
 
     with ops.portable(), sdpa_kernel(SDPBackend.MATH):
         right = twice()
-    if hasattr(CALLS[name][0], "backward") and CALLS[name][0] is not Affine:
+    if hasattr(CALLS[name][0], "backward") and CALLS[name][0] not in (Affine, Gelu, LayerNorm):
         with pytest.raises(
             NotImplementedError, match=r"no second derivatives: compute them inside `with vixformer.ops.portable\(\), "
         ):

@@ -131,3 +131,5 @@ def test_what_else_differs_and_why_it_is_open_are_said_beside_the_headline() -> 
 
 def test_durations_have_the_unit_that_people_use() -> None:
     assert [duration(seconds) for seconds in (45, 600, 7200, 626_000)] == ["45 s", "10 min", "2.0 h", "174 h"]
+    edges = (89, 90, 5399, 5400, 35_999, 36_000)
+    assert [duration(seconds) for seconds in edges] == ["89 s", "2 min", "90 min", "1.5 h", "10.0 h", "10 h"]

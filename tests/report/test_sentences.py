@@ -61,7 +61,9 @@ def test_an_answer_says_its_verdict() -> None:
 
 def test_the_table_and_the_sentences_have_one_verdict(runs: Path, page: Path) -> None:
     found = {a.question.model: a for some in answers(read_groups([runs])).values() for a in some}
-    for row in csv.DictReader(page.with_suffix(".csv").read_text().splitlines()):
+    rows = list(csv.DictReader(page.with_suffix(".csv").read_text().splitlines()))
+    assert sum(row["model"] in found for row in rows) == 3
+    for row in rows:
         answer = found.get(row["model"])
         assert row["verdict"] == ("" if answer is None else answer.judged.verdict)
         if answer is not None:

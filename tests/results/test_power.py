@@ -13,6 +13,7 @@ import pytest
 from tests.support.runs import read_groups
 from tools.runs import RECORDS
 from vixformer.cli import main
+from vixformer.results import power
 from vixformer.results.evidence import effect, judge
 from vixformer.results.power import needs, seeds_needed, uncertainty
 
@@ -118,3 +119,8 @@ def test_runs_without_a_spread(runs: Path, tmp_path: Path, capsys: pytest.Captur
             main(["power", *args])
         assert stop.value.code == 2
         assert says in capsys.readouterr().err
+
+
+def test_a_difference_of_two_groups_has_the_degrees_of_freedom_of_both() -> None:
+    assert power._error(5, 3.0, paired=True) == (pytest.approx(3 / 5**0.5), 4)
+    assert power._error(5, 3.0, paired=False) == (pytest.approx(3 * (2 / 5) ** 0.5), 8)

@@ -14,8 +14,8 @@ from vixformer.data.dataset import data_digest
 from vixformer.experiments.compare import Comparison, compare
 from vixformer.recipes import load_recipe
 from vixformer.results.evidence import effect
-from vixformer.results.groups import find_runs
-from vixformer.results.runs import RECIPE, column, content, list_runs, read_run, spread
+from vixformer.results.groups import Group, find_runs
+from vixformer.results.runs import RECIPE, Run, content, list_runs, read_run, spread
 from vixformer.training.observer import Observer
 
 
@@ -36,10 +36,9 @@ def test_the_same_content_is_not_run_twice(tmp_path: Path) -> None:
     assert rows[0].test_top1.sd is not None
     assert rows[0].inference is not None
     assert rows[0].inference.min > 0
-    assert rows[0].peak is None  # measure=False
+    assert rows[0].spread("peak_train_mb") is None  # measure=False
     assert rows[0].folds is None
-    assert rows[0].kept is not None
-    assert rows[0].kept > 0
+    assert rows[0].first["kept_bytes"] > 0
     assert [done for *_, done in asked] == [False] * 4
     asked.clear()
     again = compare(recipes, tmp_path, seeds=2, observer=observer).rows  # pyright: ignore[reportArgumentType]
@@ -65,11 +64,12 @@ def test_folds(tmp_path: Path) -> None:
     recipes = dict([quick("quick/exact")])
     (row,) = compare(recipes, tmp_path, folds=3).rows  # pyright: ignore[reportArgumentType]
     assert (row.seeds, row.folds, len(set(row.folders))) == (1, 3, 3)
-    assert row.val_top1 is not None
-    assert (row.val_top1.count, row.test_top1.count) == (3, 3)
+    validated = row.spread("val_top1")
+    assert validated is not None
+    assert (validated.count, row.test_top1.count) == (3, 3)
     assert sorted(run.recipe.data.fold for run in list_runs(tmp_path)) == [0, 1, 2]
     columns, (cells,), notes = comparison(Comparison([row]))
-    assert cells[columns.index("validation %")] == str(row.val_top1)
+    assert cells[columns.index("validation %")] == str(validated)
     assert "3 folds" in notes[0]
 
 
@@ -91,7 +91,7 @@ def test_a_table_says_what_it_cannot_tell() -> None:
     columns, cells, notes = comparison(Comparison(rows), "far")
     assert [c[at] for c in cells] == ["-5.17 ± 0.72", "-4.67 ± 0.52", ""]
     assert not [note for note in notes if note.startswith("Open")]
-    assert "difference" not in comparison(Comparison([replace(r, seeds=1, by_seed={0: 70.0}) for r in rows]))[0]
+    assert "difference" not in comparison(Comparison([row(r.name, r.attention, {0: 70.0}) for r in rows]))[0]
 
 
 def test_verdicts_are_against_the_margin_given_beforehand() -> None:
@@ -112,7 +112,7 @@ def test_verdicts_are_against_the_margin_given_beforehand() -> None:
 def test_runs_of_other_splits_are_no_pairs() -> None:
     rows = [
         row("exact", "softmax", {0: 70.0, 1: 72.0, 2: 71.0}),
-        replace(row("other", "lens", {0: 75.0, 1: 77.5, 2: 76.0}), split="else"),
+        row("other", "lens", {0: 75.0, 1: 77.5, 2: 76.0}, split=1),
     ]
     _, cells, notes = comparison(Comparison(rows))
     assert cells[1][4] == str(effect({0: 75.0, 1: 77.5, 2: 76.0}, {3: 70.0, 4: 72.0, 5: 71.0}))
@@ -159,5 +159,6 @@ def test_folders_that_are_no_runs(tmp_path: Path) -> None:
 def test_spread() -> None:
     assert str(spread([80.0])) == "80.00"
     assert str(spread([80.0, 82.0])) == "81.00 ± 1.41"
-    assert column([{"a": 1.0}, {"a": None}], "a") == spread([1.0])
-    assert column([{}], "a") is None
+    run = Run(Path("x"), load_recipe("quick/exact"), {"a": None})
+    assert Group("x", (run, replace(run, summary={"a": 1.0}))).spread("a") == spread([1.0])
+    assert Group("x", (replace(run, summary={}),)).spread("a") is None

@@ -22,6 +22,7 @@ from vixformer.attention.project.projection import Attention
 from vixformer.ops import native
 from vixformer.ops.affine import Affine
 from vixformer.ops.native import build
+from vixformer.ops.tokenwise import Gelu, LayerNorm
 
 CALLS, AT_ONCE = 2000, 40
 WORDS = [
@@ -55,6 +56,10 @@ WORDS = [
     "performer(kernel=mlp)",
     "performer(kernel=mlp, features=48)",
     "performer(kernel=taylor)",
+    "performer(kernel=matrix, features=none)",
+    "performer(kernel=prototypes, features=13)",
+    "performer(kernel=cosh, features=13)",
+    "performer(kernel=exp, features=13, learned=true)",
 ]
 POISON = (torch.nan, torch.inf, -torch.inf, 3e38, 1e-42)
 
@@ -162,6 +167,21 @@ def linear(number: int) -> None:
     assert wild or all(t.isfinite().all() for t in made)
 
 
+def tokenwise(number: int) -> None:
+    """GELU and layer norm of any size, forward and backward."""
+    draw = random.Random(number)
+    rows, width = draw.choice([0, 1, 2, 13, 96, 129]), 16 * draw.randint(1, 5)
+    wild = draw.random() < 0.3
+    size, dtype = draw.choice(POISON) if wild else 1.0, draw.choice([torch.float32, torch.bfloat16])
+    x, grad = (torch.randn(rows, width).mul_(size).to(dtype) for _ in range(2))
+    scale, shift = torch.randn(2, width)
+    out, stats = LayerNorm.op(x, scale, shift, 1e-5)
+    made = [out, stats, *LayerNorm.backward_op(x, scale, shift, stats, 1e-5, grad)]
+    odd = x.flatten()[draw.randint(0, 3) :]
+    made += [Gelu.op(odd), Gelu.backward_op(odd, torch.randn(odd.shape).to(dtype))]
+    assert wild or all(t.isfinite().all() for t in made)
+
+
 def run(numbers: range) -> int:
     """How many of the calls were taken."""
     deterministic = torch.are_deterministic_algorithms_enabled()
@@ -172,6 +192,7 @@ def run(numbers: range) -> int:
             try:
                 taken += Call(number).run()
                 linear(number)
+                tokenwise(number)
             except Exception as error:
                 raise AssertionError(f"call {number}: {type(error).__name__}: {error}") from error
         return taken

@@ -1,6 +1,8 @@
 """What `vix.patch` does with the models of timm and transformers, tried one by one.
 
-python -m tests.support.families timm | transformers      prints the tables of docs/your-models.md
+python -m tests.support.families transformers      prints the table of docs/your-models.md
+python -m tests.support.families timm FILE      tries all models of timm, which takes a quarter of an hour, and writes
+the table; FILE keeps what was tried
 """
 
 from __future__ import annotations
@@ -9,20 +11,23 @@ import json
 import re
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
 import vixformer as vix
+from benchmarks.page import put
 from tests.support.timm import process_with_timm
 from tests.support.transformers import families, images, made, scores
 
+PAGE = Path(__file__).parents[2] / "docs" / "your-models.md"
 MECHANISMS = ("softmax", "performer(kernel=relu)", "lens", "linformer(rank=4)")
 TIMM = """
 import warnings
 warnings.simplefilter("ignore")
-from vixformer.bridges.find import find
 from vixformer.bridges.patch import layers_to_patch
 import json, sys, timm
 facts = []
@@ -35,19 +40,19 @@ for name in NAMES:
             try:
                 places = layers_to_patch(model, image)
                 said, kinds = "", sorted({type(place.module).__name__ for place in places})
-                others = sum(not place.is_self for place in find(model, image))
             except ValueError as error:
-                said, kinds, others = str(error), [], 0
+                said, kinds = str(error), []
     except Exception as error:
-        said, kinds, others = f"not built or run on the meta device: {type(error).__name__}", [], 0
-    facts.append([name, timm.models._registry._model_to_module[name], said, kinds, others])
+        said, kinds = f"not built or run on the meta device: {type(error).__name__}", []
+    facts.append([name, timm.models._registry._model_to_module[name], said, kinds])
 open(PATH, "w").write(json.dumps(facts))
 """
+NO_ATTENTION = "has no attention that goes through torch's function"
 REASONS = {
     "adds a bias to the scores": "adds a bias (relative positions) to its scores",
     "hides different tokens": "hides tokens from each other with a mask (windows)",
     "others than their keys, or fewer": "has fewer keys than queries",
-    "has no self-attention": "has no attention that goes through torch's function",
+    "has no self-attention": NO_ATTENTION,
     "runs with several numbers": "runs a layer with several numbers of tokens",
     "axes, not": "attends over more or fewer than four axes",
     "is causal": "is causal",
@@ -58,42 +63,63 @@ REASONS = {
 }
 
 
-def of_timm(names: Sequence[str]) -> list[tuple[str, str, str, list[str], int]]:
-    """Name, module of timm, why it is refused, classes of attention, and layers left as they are."""
+Fact = tuple[str, str, str, list[str]]
+"""Name, module of timm, why it is refused, and classes of attention."""
+AT_ONCE = 50
+
+
+def of_timm(names: Sequence[str]) -> list[Fact]:
     with tempfile.NamedTemporaryFile("r") as file, process_with_timm() as run:
         run(f"NAMES = {list(names)!r}\nPATH = {file.name!r}\n{TIMM}")
         return [tuple(fact) for fact in json.load(file)]
 
 
-def names_of_timm(most: int | None = None) -> list[str]:
-    """All models, or the `most` with the shortest names of every module."""
+def all_of_timm(kept: Path | None = None) -> list[Fact]:
+    """Of every model, which takes a quarter of an hour. In `kept`, what was tried before an interruption is found
+    again."""
+    facts: list[Fact] = [] if kept is None or not kept.exists() else [tuple(f) for f in json.loads(kept.read_text())]
+    done = {fact[0] for fact in facts}
+    names = [name for name in names_of_timm() if name not in done]
+    for start in range(0, len(names), AT_ONCE):
+        facts += of_timm(names[start : start + AT_ONCE])
+        if kept is not None:
+            kept.write_text(json.dumps(facts))
+            print(f"{len(facts):,} models tried", file=sys.stderr)
+    return facts
+
+
+def names_of_timm() -> list[str]:
     with tempfile.NamedTemporaryFile("r") as file, process_with_timm() as run:
-        run(
-            "import json, timm\n"
-            f"open({file.name!r}, 'w').write(json.dumps([[m, timm.list_models(module=m)] for m in "
-            "timm.list_modules()]))"
-        )
-        modules: list[tuple[str, list[str]]] = json.load(file)
-    theirs = [[name for name in names if not name.startswith("vixformer_")] for _, names in modules]
-    return [name for names in theirs for name in sorted(names, key=len)[:most]]
+        run(f"import json, timm\nopen({file.name!r}, 'w').write(json.dumps(timm.list_models()))")
+        return [name for name in json.load(file) if not name.startswith("vixformer_")]
 
 
 def reason(said: str) -> str:
     return next((short for text, short in REASONS.items() if text in said), said)
 
 
-def timm_table(facts: Sequence[tuple[str, str, str, list[str], int]]) -> list[str]:
-    """Of one model of each module."""
-    rows = ["| module of timm | model tried | attention | result |", "|---|---|---|---|"]
-    without = []
-    for name, module, said, kinds, _ in sorted(facts, key=lambda fact: fact[1]):
-        if "has no self-attention to replace: vix can" in said:
-            without.append(f"`{module}`")
-        else:
-            result = f"refused: {reason(said)}" if said else "patched"
-            rows.append(f"| `{module}` | `{name}` | {', '.join(kinds)} | {result} |")
-    groups = [", ".join(without[i : i + 10]) for i in range(0, len(without), 10)]
-    return rows + [f"| {names} | | | no attention that goes through torch's function |" for names in groups]
+def timm_table(facts: Sequence[Fact]) -> list[str]:
+    """A row for each module: how many of its models were patched, and why others were refused."""
+    modules: dict[str, list[Fact]] = {}
+    for fact in sorted(facts, key=lambda fact: fact[1]):
+        modules.setdefault(fact[1], []).append(fact)
+    patched = sum(not said for _, _, said, _ in facts)
+    rows = [
+        f"{len(facts):,} models: {patched:,} are patched, {len(facts) - patched:,} are refused.",
+        "",
+        "| module of timm | models | patched | attention | refused |",
+        "|---|--:|--:|---|---|",
+    ]
+    without: list[str] = []
+    for module, some in modules.items():
+        why = Counter(reason(said) for _, _, said, _ in some if said)
+        if why[NO_ATTENTION] == len(some):
+            without.append(f"`{module}` {len(some)}")
+            continue
+        kinds = sorted({kind for *_, kinds in some for kind in kinds})
+        told = "; ".join(f"{count} {text}" for text, count in why.most_common())
+        rows.append(f"| `{module}` | {len(some)} | {len(some) - why.total()} | {', '.join(kinds)} | {told} |")
+    return [*rows, "", f"The models of these modules have {NO_ATTENTION[4:]}: {', '.join(without)}."]
 
 
 def of_transformers(family: str, attention: str) -> dict[str, bool | str]:
@@ -163,4 +189,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "transformers":
         print("\n".join(transformers_table(sys.argv[2:])))
     else:
-        print("\n".join(timm_table(of_timm(names_of_timm(1)))))
+        put(PAGE, "timm", "\n".join(timm_table(all_of_timm(Path(sys.argv[2])))))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from vixformer.ops import native
+from vixformer.ops.native import build
 
 KERNELS = [
     "relu",
@@ -31,6 +33,13 @@ MAPS = [
     "performer(kernel=gelu, features=24)",
     "performer(kernel=gelu, features=none)",
     "performer(kernel=mlp, features=48)",
+    "performer(kernel=relu, features=24, learned=true)",
+    "performer(kernel=exp, features=24, learned=true)",
+    "performer(kernel=matrix, features=24)",
+    "performer(kernel=matrix, features=none)",
+    "performer(kernel=prototypes, features=24)",
+    "performer(kernel=cosh, features=12)",
+    "performer(kernel=taylor)",
 ]
 
 
@@ -45,3 +54,11 @@ def calls() -> Iterator[list[str]]:
 
 
 compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+
+
+def empty_cache(folder: Path) -> str:
+    """For XDG_CACHE_HOME: a cache of nothing but the kernels of before. Every process that a test starts with an empty
+    one compiles them again, for 20 seconds of processor time."""
+    (folder / "vix").mkdir(parents=True)
+    (folder / "vix" / "native").symlink_to(build._cache())
+    return str(folder)

@@ -19,6 +19,7 @@ from vixformer.ops.nystrom import NystromAttention
 from vixformer.ops.operation import Operation
 from vixformer.ops.rotary import Rotate
 from vixformer.ops.softmax import ExactAttention
+from vixformer.ops.tokenwise import Gelu, LayerNorm
 
 N = 20
 
@@ -114,6 +115,17 @@ CALLS: dict[str, tuple[type[Operation], Callable[..., Tensor], Callable[[], tupl
         ops.linear_attention,
         lambda: (heads(), heads(), heads(), ops.FocusedMap(factors(), 3.0)),
     ),
+    "learned directions": (
+        LinearAttention,
+        ops.linear_attention,
+        lambda: (heads(), heads(), heads(), ops.ReluMap(directions=learned(32, 16), scale=0.5, eps=1e-3)),
+    ),
+    "shares": (
+        LinearAttention,
+        ops.linear_attention,
+        lambda: (heads(), heads(), heads(), ops.SharesMap(directions=learned(32, 16))),
+    ),
+    "taylor": (LinearAttention, ops.linear_attention, lambda: (heads(), heads(), heads(), ops.TaylorMap(scale=0.5))),
     "features": (FeatureAttention, ops.feature_attention, lambda: (heads().exp(), heads(7).exp(), heads(7, 24))),
     "odd features": (
         FeatureAttention,
@@ -168,6 +180,9 @@ CALLS: dict[str, tuple[type[Operation], Callable[..., Tensor], Callable[[], tupl
     "convolution": (Convolution, ops.add_convolution, lambda: (heads(), heads(), learned(32, 1, 3, 3), None, grid)),
     "rotation": (Rotate, ops.rotate, lambda: (heads(), angles.cos(), angles.sin())),
     "fourier": (FourierMix, ops.fourier_mix, lambda: (learned(2, N, 6),)),
+    "gelu alone": (Gelu, ops.gelu, lambda: (learned(5, 13200),)),
+    "gelu in bfloat16": (Gelu, ops.gelu, lambda: (half_heads(1100, 32),)),
+    "layer norm": (LayerNorm, ops.layer_norm, lambda: (learned(3, 700, 32), learned(32), learned(32), 1e-5)),
     "linear": (Affine, ops.linear, lambda: (learned(3, 70, 96), learned(80, 96), learned(80))),
     "linear without bias": (Affine, ops.linear, lambda: (learned(530, 16), learned(112, 16))),
     "linear in bfloat16": (

@@ -129,6 +129,7 @@ def test_ranks_agree_bit_for_bit_and_with_one(tmp_path: Path) -> None:
     alike(tmp_path / "one", tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_a_dead_process_ends_the_run_and_another_number_goes_on(tmp_path: Path) -> None:
     long = replace(RECIPE, train=replace(RECIPE.train, epochs=60))
     run = started(long, tmp_path, 2)

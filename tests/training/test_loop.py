@@ -14,7 +14,7 @@ import torch
 from tests.support.recipes import tiny
 from vixformer.backbones.backbone import from_pretrained
 from vixformer.measure.accuracy import evaluate
-from vixformer.training.loop import train
+from vixformer.training.loop import run, train
 from vixformer.training.observer import Observer
 from vixformer.training.parts import load_parts
 from vixformer.training.state import State
@@ -218,3 +218,12 @@ def test_no_new_features_at_the_very_end() -> None:
     }
     assert top1[steps] == never.summary["test_loss"]
     assert top1[steps // 2] != never.summary["test_loss"]
+
+
+def test_a_time_limit_ends_training_with_a_low_rate() -> None:
+    recipe = tiny(epochs=1000, fraction=0.1, schedule="onecycle")
+    result = run(recipe, None, seconds=1.0)
+    assert 1 <= len(result.history) < 1000
+    assert result.summary["stopped_early"]
+    assert result.history[-1]["lr"] < 0.2 * recipe.train.lr
+    assert run(replace(recipe, train=replace(recipe.train, epochs=2)), None, seconds=600.0).summary["epochs"] == 2

@@ -81,3 +81,18 @@ def test_several_labels() -> None:
     for options in ({"loss": "focal"}, {"class_weights": (1.0, 2.0, 3.0)}, {"tta": "flip"}):
         with pytest.raises(ValueError, match="images have several labels: leave out"):
             loss_of(Train(**options), labels, CLASSES, cpu)  # pyright: ignore[reportArgumentType]
+
+
+def test_numbers() -> None:
+    numbers, cpu = torch.linspace(-2, 2, 40), torch.device("cpu")
+    scores = SCORES[:, :1]
+    off = (scores[:, 0] - numbers).abs()
+    squared = loss_of(Train(label_smoothing=0.1), numbers, ("age",), cpu)(scores, numbers)
+    assert torch.allclose(squared, off.square().mean())
+    huber = torch.where(off < 1, off.square() / 2, off - 0.5).mean()
+    assert torch.allclose(loss_of(Train(loss="huber"), numbers, ("age",), cpu)(scores, numbers), huber)
+    for options in ({"loss": "focal"}, {"class_weights": True}):
+        with pytest.raises(ValueError, match="has numbers, not classes: leave out"):
+            loss_of(Train(**options), numbers, ("age",), cpu)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="loss=huber is for numbers"):
+        loss_of(Train(loss="huber"), LABELS, CLASSES, cpu)

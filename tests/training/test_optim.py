@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from tests.support.recipes import tiny
 from vixformer import create_model
@@ -75,5 +76,29 @@ def test_rates_of_groups_keep_their_ratio() -> None:
     set_rate(optimizer, 0.1)
     rates = {round(group["lr"], 6) for group in optimizer.param_groups}
     assert rates == {0.1, 0.05, 0.025, 0.0125}
+    alone = torch.optim.SGD(model.parameters(), lr=1.0)  # whose groups have no factor
+    set_rate(alone, 0.1)
+    assert [group["lr"] for group in alone.param_groups] == [0.1]
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
     assert {group["weight_decay"] for group in optimizer.param_groups} == {0.3, 0.0}
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "onecycle"])
+def test_rates_stay_at_their_end_and_above_the_least(schedule: Any) -> None:
+    train = Train(schedule=schedule, epochs=10, warmup=2.0, lr=0.2)
+    assert learning_rate(train, 0.0) == 0.0
+    assert learning_rate(train, 12.0) == learning_rate(train, 10.0) < 1e-5
+    least = Train(schedule=schedule, epochs=10, warmup=2.0, lr=0.2, min_lr=0.01)
+    assert [learning_rate(least, epoch) for epoch in (0.0, 10.0)] == [0.01, 0.01]
+    assert learning_rate(Train(schedule=schedule, epochs=2, warmup=2.0, lr=0.2), 2.0) > 0  # all of it is warm-up
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("sgd", torch.optim.SGD), ("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)]
+)
+def test_optimizers_are_torchs_in_one_pass_over_all_weights(name: Any, kind: type) -> None:
+    optimizer = make_optimizer(tiny().build(), Train(optimizer=name, momentum=0.7))
+    assert type(optimizer) is kind
+    for group in optimizer.param_groups:
+        assert group["fused"] is True
+        assert group.get("momentum", 0.7) == 0.7

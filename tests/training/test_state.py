@@ -86,7 +86,7 @@ def history_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_killed_and_resumed_it_is_the_same(tmp_path: Path) -> None:
-    one_killed_life(tmp_path, kills=2, epochs=10)
+    one_killed_life(tmp_path, kills=1, epochs=5)
 
 
 def test_ctrl_c_saves_at_the_end_of_a_step_and_can_be_resumed(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ def main() -> None:
             )
         except KeyboardInterrupt:
             print("stopped; the same command resumes")
+        except ValueError as error:  # such as data that are not there
+            raise SystemExit(f"tools.lab: {error}") from None
 
 
 def _rerun(count: int, seed: int) -> int:

@@ -214,7 +214,11 @@ LAST_LAYER = (
     ),
 )
 """The rest of the grid."""
-ABLATION = (Experiment("ablation-cifar10", ("ablation/cifar10/*",), epochs=20, seeds=3, worth=4),)
+ABLATION = (
+    Experiment(
+        "ablation-cifar10", ("ablation/cifar10/*",), epochs=60, seeds=3, worth=4, changes={"train.track_test": False}
+    ),
+)
 
 EXPERIMENTS = (
     *HYBRID,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.page import put
 from tools.pages import (
+    ablation,
     atlas,
     cifar_kernels,
     claims,
@@ -35,6 +36,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "lens": lens.page,
     "photos": photos.page,
     "atlas": atlas.page,
+    "ablation": ablation.page,
     "claims": claims.page,
     "coverage": coverage.page,
 }

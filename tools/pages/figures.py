@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import torch
 
 from tools.pages.blocks import Block, blocks
@@ -22,8 +23,9 @@ from vixformer import load_recipe
 from vixformer.config import recipe_from_dict
 from vixformer.documents.claims import Document, Exhibit
 from vixformer.documents.reproduce import epoch_images
-from vixformer.report.figures.figure import FIGURES, Figure, file_name
-from vixformer.report.figures.measured import histogram, memory_bars
+from vixformer.jsonfile import Values
+from vixformer.report.figures.figure import FIGURES, Figure, file_name, inline, longest, sized
+from vixformer.report.figures.measured import histogram
 from vixformer.report.figures.style import complete, svg
 from vixformer.report.pictures import attention, pictures_of_data
 from vixformer.results.groups import Group, counted, find_runs
@@ -290,3 +292,26 @@ def _of_data(recipe_name: str) -> dict[str, Callable[[], bytes]] | None:
 def _picture(draw: str, recipe: str) -> bytes | None:
     found = _of_data(recipe)
     return None if found is None or draw not in found else found[draw]()
+
+
+def memory_bars(rows: Sequence[Values]) -> Figure | None:
+    """Rows of `model`, `kind` and `memory` in MiB, in their order."""
+    if not rows:
+        return None
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    chart = alt.Chart(inline(rows)).mark_bar().encode(
+        x=alt.X("memory:Q", title="peak memory of a training step, MiB"),
+        y=alt.Y("model:N", sort=None, title=None, axis=alt.Axis(labelLimit=320)),
+        yOffset=alt.YOffset("kind:N", sort=kinds),
+        color=alt.Color("kind:N", title=None, sort=kinds),
+        tooltip=["model:N", "kind:N", alt.Tooltip("memory:Q", format=".0f")],
+    )  # fmt: skip
+    says = "Exact attention with all its weights in memory, exact attention as it runs here, and the others."
+    return Figure(
+        "memory",
+        "Memory of exact attention and others",
+        sized(chart, 22 * len(rows)),
+        says,
+        longest(kinds),
+        by_rows=True,
+    )

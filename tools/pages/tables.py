@@ -10,7 +10,7 @@ from tools.timings import kept_memory, kept_timings, ratio_of
 from vixformer import load_recipe
 from vixformer.documents import DOCUMENTS
 from vixformer.measure.machine import in_words
-from vixformer.results.runs import column
+from vixformer.results.runs import spread
 from vixformer.results.schema import AVERAGES
 
 _SETS = kept_sets()
@@ -53,9 +53,10 @@ def tops(names: Iterable[str]) -> list[float]:
 
 
 def mean_of(runs: Sequence[Kept], key: str, digits: int = 2) -> str:
-    found = column([run.summary for run in runs], key)
-    if found is None:
+    values = [value for run in runs if (value := run.summary.get(key)) is not None]
+    if not values:
         return ""
+    found = spread(values)
     return f"{found.mean:,.{digits}f}" + ("" if not found.sd else f" ± {found.sd:.{digits}f}")
 
 

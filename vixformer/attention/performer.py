@@ -184,7 +184,7 @@ class Performer(LinearCore, name="performer"):
         return (super().macs(n) - local) // heads * self.far + self.config.local_heads * near + local
 
     def feature_map(self) -> ops.FeatureMap | None:
-        if self.bias is not None or self.gate is not None or self.config.learned or self.config.norm:
+        if self.bias is not None or self.gate is not None or self.config.norm:
             return None
         return self.kernel.feature_map(None if self.projection is None else self.projection.float(), self.scale)
 

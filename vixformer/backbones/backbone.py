@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -135,8 +135,8 @@ class Backbone(AsTimm, Configured, family="model"):
 
     def reset_classifier(self, num_classes: int) -> None:
         """A fresh classifier for other classes."""
-        values = {field.name: getattr(self.config, field.name) for field in fields(self.config)}
-        self.config = checked(type(self.config), {**values, "num_classes": num_classes}, "reset_classifier")
+        values = {**vars(self.config), "num_classes": num_classes}
+        self.config = checked(type(self.config), values, "reset_classifier")
         self.num_classes = num_classes
         like = next(self.parameters())
         self.head = self.make_head(num_classes).train(self.training).to(like.device, like.dtype)

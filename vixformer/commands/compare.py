@@ -67,7 +67,7 @@ class Options(Shown):
 def run(options: Options) -> None:
     from vixformer.commands.watch import Watch
     from vixformer.experiments.compare import compare
-    from vixformer.recipes.from_file import name_of
+    from vixformer.recipes import name_of
     from vixformer.writing import write_text
 
     own = data_options(options.data)
@@ -105,7 +105,7 @@ def run(options: Options) -> None:
     write_text(options.out / "compare.md", markdown(columns, cells) + "\n" + "\n".join(notes) + "\n")
     say(f"This table is in {options.out / 'compare.md'}, the runs beside it.")
     best = max(found.rows, key=lambda row: row.test_top1.mean)
-    say_next(f"vix report {options.out}", f"vix predict {best.folders[0]} IMAGE")
+    say_next(f"vix {'runs' if best.target else 'report'} {options.out}", f"vix predict {best.folders[0]} IMAGE")
 
 
 def _names(asked: tuple[str, ...]) -> list[str]:

@@ -25,7 +25,9 @@ def comparison(
     rows = found.rows
     named = next((r for r in rows if r.name == against), None)
     exact = named or next((r for r in rows if is_exact(r.attention)), rows[0])
-    apart = {r.name: d for r in rows if r is not exact and (d := effect(r.repetitions, exact.repetitions)) is not None}
+    apart = {
+        r.name: d for r in rows if r is not exact and (d := effect(r.repetitions(), exact.repetitions())) is not None
+    }
     verdicts = dict(zip(apart, judge([(d, "different", margin) for d in apart.values()]), strict=True))
     columns = _columns(found, exact, apart, verdicts)
     notes = _measured(rows, exact)
@@ -41,22 +43,31 @@ def _columns(
     found: Comparison, exact: Row, apart: Mapping[str, Effect], verdicts: Mapping[str, Judged]
 ) -> dict[str, Callable[[Row], str]]:
     from vixformer.measure.latency import paired_ratio
+    from vixformer.results.runs import spread
     from vixformer.results.timings import epochs_ratio
 
+    def seconds(r: Row) -> float:
+        return spread(r.values("train_seconds")).mean
+
     def times_training(r: Row) -> str:
-        share = r.train_seconds.mean / exact.train_seconds.mean if exact.train_seconds.mean else 1.0
+        share = seconds(r) / seconds(exact) if seconds(exact) else 1.0
         return "1.00" if r is exact else str(epochs_ratio(r.epochs, exact.epochs, share) or f"{share:.2f}")
 
     def times_inference(r: Row) -> str:
-        if r is exact or not r.rounds:
-            return f"{r.inference.median / exact.inference.median:.2f}"
-        return str(paired_ratio(r.rounds, exact.rounds))
+        return "1.00" if r is exact else str(paired_ratio(r.rounds, exact.rounds))
+
+    def memory(r: Row) -> float | None:
+        return None if (peak := r.spread("peak_train_mb")) is None else peak.mean
+
+    def times_memory(r: Row) -> str:
+        mine, base = memory(r), memory(exact)
+        return "" if mine is None or base is None else f"{mine / base:.2f}"
 
     columns: dict[str, Callable[[Row], str]] = {
         "model": lambda r: r.name,
         "attention": lambda r: r.attention,
-        "parameters": lambda r: count(r.parameters),
-        "top-1 %": lambda r: str(r.test_top1),
+        "parameters": lambda r: count(r.first["parameters"]),
+        f"{_accuracy(exact)} %": lambda r: str(r.test_top1),
     }
     if apart:
         columns["difference"] = lambda r: str(apart[r.name]) if r.name in apart else ""
@@ -65,23 +76,27 @@ def _columns(
         columns["rate"] = lambda r: f"{r.tuned.rate:g}" if r.tuned else ""
         columns["untuned %"] = lambda r: str(r.untuned or "")
     if found.rows[0].folds is not None:
-        columns["validation %"] = lambda r: str(r.val_top1 or "")
+        columns["validation %"] = lambda r: str(r.accuracy("val") or "")
     columns |= {
-        "train s": lambda r: rounded(r.train_seconds.mean),
+        "train s": lambda r: rounded(seconds(r)),
         "inference ms": lambda r: f"{r.inference.median:.1f}",
-        "memory, MiB": lambda r: "" if r.peak is None else f"{r.peak:.0f}",
-        "kept, MiB": lambda r: "" if r.kept is None else f"{r.kept / 2**20:.2f}",
+        "memory, MiB": lambda r: "" if (peak := memory(r)) is None else f"{peak:.0f}",
+        "kept, MiB": lambda r: "" if (kept := r.first.get("kept_bytes")) is None else f"{kept / 2**20:.2f}",
         "x train": times_training,
         "x inference": times_inference,
-        "x memory": lambda r: "" if r.peak is None or exact.peak is None else f"{r.peak / exact.peak:.2f}",
+        "x memory": times_memory,
     }
     if not _memory_measured(found.rows):
         del columns["memory, MiB"], columns["x memory"]
     return columns
 
 
+def _accuracy(row: Row) -> str:
+    return "R2" if row.target else "top-1"
+
+
 def _memory_measured(rows: Sequence[Row]) -> bool:
-    return any(r.peak is not None for r in rows)
+    return any(r.values("peak_train_mb") for r in rows)
 
 
 def _measured(rows: Sequence[Row], exact: Row) -> list[str]:
@@ -95,9 +110,9 @@ def _measured(rows: Sequence[Row], exact: Row) -> list[str]:
         over = f"mean ± standard deviation over {seeds} seeds"
     else:
         over = "one seed, which decides nothing: every difference is open"
-    epoch = "the epoch chosen on validation" if any(r.val_top1 for r in rows) else "the last epoch"
+    epoch = "the epoch chosen on validation" if any(r.accuracy("val") for r in rows) else "the last epoch"
     return [
-        f"Test top-1 at {epoch}, {over}.",
+        f"Test {_accuracy(exact)} at {epoch}, {over}.",
         "Inference ms is the median time of a batch of 64 images. All models were timed in turn.",
         ("Memory is what a training step adds at its peak. " if _memory_measured(rows) else "")
         + "Kept is the memory that the backward pass needs, for one image.",
@@ -112,7 +127,7 @@ def _differences(
     notes = [f"The difference is to {exact.name}, in points. {explained(margin, apart.values())}"]
     if unclear := [name for name, judged in verdicts.items() if judged.verdict == "open"]:
         notes.append(f'Open: {", ".join(unclear)}. "vix power" says how many seeds and minutes would decide.')
-    larger = {r.name: r.parameters / exact.parameters - 1 for r in rows}
+    larger = {r.name: r.first["parameters"] / exact.first["parameters"] - 1 for r in rows}
     if sizes := [f"{name} ({share:+.1%})" for name, share in larger.items() if abs(share) > ALIKE]:
         notes.append(f"Not of the same size as {exact.name}, in parameters: {', '.join(sizes)}.")
     return notes
@@ -123,9 +138,11 @@ def _conditions(found: Comparison) -> list[str]:
     from vixformer.results.groups import counted
 
     rows, notes = found.rows, []
-    unvalidated = [r.name for r in rows if r.val_top1 is None]
+    unvalidated = [r.name for r in rows if not r.accuracy("val")]
     if 0 < len(unvalidated) < len(rows):
-        notes.append(f"Test top-1 at the last epoch, because there is no validation: {', '.join(unvalidated)}.")
+        notes.append(
+            f"Test {_accuracy(rows[0])} at the last epoch, because there is no validation: {', '.join(unvalidated)}."
+        )
     if found.jobs > 1:
         notes.append(
             f"{found.jobs} models were trained at a time. They shared the cores, so train s are longer than alone."

@@ -7,11 +7,11 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from pydantic import NonNegativeInt
 
-from vixformer.bridges.source import is_source
+from vixformer.backbones.backbone import Backbone
+from vixformer.bridges.source import is_source, store, trained
 from vixformer.commands.flags import (
     Count,
     DataName,
@@ -22,20 +22,26 @@ from vixformer.commands.flags import (
     finished_run,
     recipe_sections,
 )
+from vixformer.config import Data, Recipe
+from vixformer.conversion.choose import Chosen, Point, choose_layers
+from vixformer.conversion.distill import part_of_lesson
+from vixformer.conversion.outside import convert_outside
+from vixformer.conversion.parent import trained_model
+from vixformer.conversion.run import converted_recipe, difference_on_images, name_of, recipe_of
+from vixformer.conversion.start import TEACHING
+from vixformer.conversion.swap import differing, expanded
+from vixformer.data.dataset import Whole
 from vixformer.jsonfile import Values, read_json
 from vixformer.measure.latency import Ratio
+from vixformer.models import model_config
 from vixformer.options import Changes, Folder, flag_of, sections, words
-from vixformer.registry import fitted
+from vixformer.registry import made_of
 from vixformer.results.evidence import MARGIN, judge, sentence
 from vixformer.results.runs import LAST, RECIPE, SUMMARY, read_run
-from vixformer.results.schema import ChosenRecord, Point
 from vixformer.tables import Shown, say, say_next, table
 from vixformer.terminal import Steps
-
-if TYPE_CHECKING:
-    from vixformer.backbones.backbone import Backbone
-    from vixformer.config import Recipe
-    from vixformer.data.dataset import Whole
+from vixformer.training.parts import load_parts, pick_device
+from vixformer.writing import write_json
 
 CHOICE = "choice.json"
 NEAREST = "hedgehog"
@@ -72,13 +78,6 @@ class Options(Shown):
 
 
 def run(options: Options) -> None:
-    from vixformer.conversion.distill import part_of_lesson
-    from vixformer.conversion.parent import trained_model
-    from vixformer.conversion.run import converted_recipe, difference_on_images, name_of, recipe_of
-    from vixformer.conversion.start import TEACHING
-    from vixformer.training.parts import load_parts, pick_device
-    from vixformer.writing import write_json
-
     if is_source(str(options.run)):
         _outside(options)
         return
@@ -87,6 +86,9 @@ def run(options: Options) -> None:
     _check_changes(options.changes, own is not None and options.data in (None, own))
     model = trained_model(parent)
     recipe = recipe_of(parent, model, options.data)
+    if recipe.data.target:
+        raise ValueError(f"{parent} predicts numbers, and vix convert compares classes: convert it in Python, with"
+                         " vix.convert")  # fmt: skip
     _say_what_is_taken(options, recipe)
 
     def converted(attention: str) -> Recipe:
@@ -97,18 +99,18 @@ def run(options: Options) -> None:
     where = options.out or parent.resolve().parent
     images = new.data.source().whole()
     device = pick_device(new.train.device)
-    choice, lesson, taken = None, None, []
+    choice, lesson, taken = None, None, ()
     if options.choose is not None:
         whole = changed(recipe, options.changes, "convert RUN")
         choice, lesson = _chosen(options, options.choose, whole, model.to(device), images, attention, where)
         _show_choice(choice, options.choose)
-        point = choice["curve"][options.choose]
-        taken, new = point["layers"], converted(point["attention"])
+        point = choice.curve[options.choose]
+        taken, new = point.layers, converted(point.attention)
 
     def prepare(folder: Path) -> None:
         if choice is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            write_json(folder / CHOICE, choice)
+            write_json(folder / CHOICE, asdict(choice))
         if lesson is not None and not (folder / LAST).exists():
             part_of_lesson(lesson, taken, folder / TEACHING)
 
@@ -138,12 +140,6 @@ def _attention(options: Options) -> str:
 
 def _outside(options: Options) -> None:
     """A model of timm or transformers: it stays one, in a folder that `vix.load_patched` reads."""
-    from vixformer.bridges.source import store, trained
-    from vixformer.config import Data, Recipe
-    from vixformer.conversion.outside import convert_outside
-    from vixformer.models import model_config
-    from vixformer.training.parts import load_parts
-
     if options.finetune:
         raise ValueError(
             "--finetune is for runs of vix train: load the converted model with vix.load_patched and train it as you"
@@ -170,8 +166,7 @@ def _outside(options: Options) -> None:
         )  # fmt: skip
     store(made.model, name, out)
     if made.chosen is not None and options.choose is not None:
-        found = cast("ChosenRecord", asdict(made.chosen))
-        _show_choice(found, options.choose)
+        _show_choice(made.chosen, options.choose)
     rows = [
         (str(r.layer), r.before, r.after, "" if r.error is None else f"{r.error:.0%}", str(len(r.kept)),
          ", ".join(r.new) or "none")
@@ -199,9 +194,7 @@ def _say_what_is_taken(options: Options, recipe: Recipe) -> None:
 
 def _chosen(
     options: Options, count: int, recipe: Recipe, model: Backbone, images: Whole, attention: str, where: Path
-) -> tuple[ChosenRecord, Path | None]:
-    from vixformer.conversion.swap import differing, expanded
-
+) -> tuple[Chosen, Path | None]:
     most = len(differing(model, expanded(model, attention)))
     if count > most:
         differ = {0: "no layer differs", 1: "only 1 layer differs"}.get(most, f"only {most} layers differ")
@@ -212,13 +205,9 @@ def _chosen(
 
 def _choice(
     recipe: Recipe, model: Backbone, images: Whole, attention: str, steps: int, folder: Path, most: int
-) -> tuple[ChosenRecord, Path | None]:
+) -> tuple[Chosen, Path | None]:
     """The choice, and the file of the converted layers if there is one. It is measured once: the same command finds it
     again, and with it the run that was made of it."""
-    from vixformer.conversion.choose import choose_layers
-    from vixformer.training.parts import load_parts
-    from vixformer.writing import write_json
-
     asked = json.dumps(
         [recipe.to_dict(), attention, steps, {k: float(v.double().sum()) for k, v in model.state_dict().items()}]
     )
@@ -251,10 +240,10 @@ def _choice(
     return read_choice(path, most), lesson if lesson.exists() else None
 
 
-def read_choice(path: Path, most: int) -> ChosenRecord:
+def read_choice(path: Path, most: int) -> Chosen:
     """`most` is how many layers differ."""
-    found = fitted(ChosenRecord, read_json(path), f"{path} is damaged, delete it to measure again")
-    if [len(point["layers"]) for point in found["curve"]] != list(range(most + 1)):
+    found = made_of(Chosen, read_json(path), f"{path} is damaged, delete it to measure again")
+    if [len(point.layers) for point in found.curve] != list(range(most + 1)):
         raise ValueError(f"{path} is damaged: its curve should go from 0 to {most} layers; delete it to measure again")
     return found
 
@@ -273,29 +262,21 @@ def _check_changes(changes: Changes, of_a_run: bool) -> None:
             )
 
 
-def _show_choice(choice: ChosenRecord, count: int) -> None:
+def _show_choice(choice: Chosen, count: int) -> None:
     rows = [
-        (
-            str(c["layer"]),
-            f"{c['error']:.0%}",
-            f"{c['top1']:+.2f}",
-            f"{c['loss']:+.4f}",
-            f"{c['ms']:.2f}",
-            f"{c['new_ms']:.2f}",
-        )
-        for c in choice["costs"]
+        (str(c.layer), f"{c.error:.0%}", f"{c.top1:+.2f}", f"{c.loss:+.4f}", f"{c.ms:.2f}", f"{c.new_ms:.2f}")
+        for c in choice.costs
     ]
     say(
         "One layer converted, the others as they were; top-1 and loss on validation images, milliseconds of its"
         " attention:"
     )
     table(("layer", "error", "top-1, points", "loss", "ms before", "ms after"), rows, ("loss",), "one layer")
-    before = choice["curve"][0]["ms"]
+    before = choice.curve[0].ms
     rows = [
-        (str(len(p["layers"])), ", ".join(map(str, sorted(p["layers"]))), f"{p['top1']:.2f}", f"{p['ms']:.2f}",
-         _times(p, before),
-         p["attention"] + (" (chosen)" if len(p["layers"]) == count else ""))
-        for p in choice["curve"]
+        (str(len(p.layers)), ", ".join(map(str, sorted(p.layers))), f"{p.top1:.2f}", f"{p.ms:.2f}",
+         _times(p, before), p.attention + (" (chosen)" if len(p.layers) == count else ""))
+        for p in choice.curve
     ]  # fmt: skip
     say("Layer after layer, the cheapest first; milliseconds of the model:")
     table(
@@ -304,27 +285,24 @@ def _show_choice(choice: ChosenRecord, count: int) -> None:
         ("layers", "ms"),
         "layer after layer",
     )
-    say(_won(choice["curve"][count], before, count))
-    say(choice.get("told", ""))
+    say(_won(choice.curve[count], before, count))
+    say(choice.told)
 
 
 def _times(point: Point, before: float) -> str:
-    """To the model as it was; choices that were kept by earlier versions have no interval."""
-    if not point["layers"]:
-        return "1.00"
-    return str(Ratio(**point["ratio"])) if "ratio" in point else f"{point['ms'] / before:.2f}"
+    """To the model as it was."""
+    return "1.00" if not point.layers else str(point.ratio or f"{point.ms / before:.2f}")
 
 
 def _won(point: Point, before: float, count: int) -> str:
     """What the chosen layers do to the time; nothing where they win some."""
     layers = f"the chosen {count} layers" if count > 1 else "the chosen layer"
-    faster = point["ms"] < before if "ratio" not in point else Ratio(**point["ratio"]).verdict == "faster"
-    slower = point["ms"] > before if "ratio" not in point else Ratio(**point["ratio"]).verdict == "slower"
-    if faster:
+    ratio = point.ratio or Ratio(*3 * (point.ms / before,))
+    if ratio.verdict == "faster":
         return ""
-    if slower:
+    if ratio.verdict == "slower":
         return (
-            f"With {layers} converted the model is slower here: {before:.2f} -> {point['ms']:.2f} ms,"
+            f"With {layers} converted the model is slower here: {before:.2f} -> {point.ms:.2f} ms,"
             f' {_times(point, before)} times as long. Linear attention pays off with more tokens: "vix bench'
             ' crossover" says from how many.'
         )

@@ -21,6 +21,8 @@ class Options(Listed):
     names: tuple[DataOrFolder, ...] = words(())
     """Data sets to download or to verify; or a folder of images, or a CSV file, to check for broken and tiny images,
     copies and labels that look wrong."""
+    target: str = ""
+    """Column of a CSV or Parquet file with the number that a model will predict, instead of classes."""
     root: Folder | None = None
     """Folder of the data sets. Left out: $VIX_DATA, or else ~/.cache/vix/data."""
 
@@ -36,10 +38,11 @@ def run(options: Options) -> None:
             f'"vix data list" takes no name, but got {options.names[0]}: write "vix data check {options.names[0]}"'
         )
     if word != "list" and not options.names:
-        raise ValueError(f'which data set? write "vix data {word} mnist"; "vix data list" lists them')
+        example = "FOLDER" if word == "check" else "mnist"
+        raise ValueError(f'which data set? write "vix data {word} {example}"; "vix data list" lists them')
     own = [name for name in options.names if word == "check" and name not in DataSet.members]
     for name in own:
-        _inspect(name)
+        _inspect(name, options.target)
     chosen = [DataSet.member(name)(root) for name in options.names if name not in own]
     if word == "list":
         rows = []
@@ -75,15 +78,15 @@ PROBLEMS = {
 }
 
 
-def _inspect(name: str) -> None:
+def _inspect(name: str, target: str) -> None:
     """Of a folder of one's own."""
     from vixformer.data.dataset import open_data
     from vixformer.data.folder import Folder
     from vixformer.data.inspect import inspect
-    from vixformer.progress import decoded
+    from vixformer.notes import decoded
 
     given = data_options(name)
-    source = open_data(given["data.name"], given["data.root"])
+    source = open_data(given["data.name"], given["data.root"], target=target)
     if not isinstance(source, Folder):
         raise ValueError(f"{name} has shards: data check takes a folder of images or a CSV file")
     found = inspect(source, decoded)
@@ -92,9 +95,10 @@ def _inspect(name: str) -> None:
         table(("problem", "file", "what it shows"), rows)
     counts = {says: sum(finding.problem == problem for finding in found.findings) for problem, says in PROBLEMS.items()}
     told = ", ".join(f"{count(number)} {says}" for says, number in counts.items() if number)
-    say(f"{name}: {count(found.images)} images of {len(source.classes())} classes; {told or 'nothing is wrong'}.")
+    kinds = f"with the number {target}" if target else f"of {len(source.classes())} classes"
+    say(f"{name}: {count(found.images)} images {kinds}; {told or 'nothing is wrong'}.")
     say(found.judged)
-    say_next(f"vix compare quick/exact quick/lens --data {name}")
+    say_next(f"vix compare quick/exact quick/lens --data {name}" + (f" --data.target {target}" if target else ""))
 
 
 def _checked(source: DataSet) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -27,28 +28,20 @@ if TYPE_CHECKING:
 LATEST, SEVERAL = "latest", 4
 
 
-def _recipes() -> Iterable[str]:
-    from vixformer.recipes import list_recipes
+def _names(module: str, function: str) -> Callable[[], Iterable[str]]:
+    """Names that a function gives, whose module takes a while to import."""
+    return lambda: getattr(importlib.import_module(f"vixformer.{module}"), function)()
 
-    return list_recipes()
 
-
-def _models() -> Iterable[str]:
-    from vixformer.models import list_models
-
-    return list_models()
+_recipes, _models, _attentions = (
+    _names(*place) for place in (("recipes", "list_recipes"), ("models", "list_models"), ("models", "list_attentions"))
+)
 
 
 def _data_sets() -> Iterable[str]:
     from vixformer.data.dataset import DataSet
 
     return DataSet.members
-
-
-def _attentions() -> Iterable[str]:
-    from vixformer.models import list_attentions
-
-    return list_attentions()
 
 
 def _seconds(given: object) -> float:
@@ -109,10 +102,9 @@ def recipe_sections(name: str | None) -> Sections:
     """The options of a recipe with its values; those of every model where no recipe is named."""
     from vixformer.backbones.backbone import Backbone
     from vixformer.config import Data, Train
-    from vixformer.recipes import list_recipes, load_recipe
-    from vixformer.recipes.from_file import is_recipe_file
+    from vixformer.recipes import is_recipe, load_recipe
 
-    if name is not None and (name in list_recipes() or is_recipe_file(name)):
+    if name is not None and is_recipe(name):
         recipe = load_recipe(name)
         return {"data": [recipe.data], "model": [recipe.model], "train": [recipe.train]}
     models = sorted(Backbone.members.values(), key=lambda backbone: backbone.name != "vit")
@@ -202,9 +194,11 @@ def finished_run(
     data: Whole,
     prepare: Callable[[Path], None] = lambda _: None,
     given: Backbone | None = None,
+    seconds: float | None = None,
 ) -> tuple[Run, Backbone | None]:
     """The run of this recipe, trained where it is not there yet, with a bar, and then its model. `prepare` gets its
-    folder before that; `given` is the model that it starts from where it was loaded before."""
+    folder before that; `given` is the model that it starts from where it was loaded before; `seconds` are those that
+    training may take."""
     from vixformer.commands.watch import Watch
     from vixformer.results.runs import SUMMARY, folder_of, read_run
     from vixformer.training.loop import run
@@ -215,15 +209,20 @@ def finished_run(
         return read_run(folder), None
     prepare(folder)
     with Watch(name, recipe, f"vix train --resume {folder}", folder) as watch:
-        model = run(recipe, folder, resume=True, observer=watch, name=name, data=data, given=given).model
+        model = run(
+            recipe, folder, resume=True, observer=watch, name=name, data=data, given=given, seconds=seconds
+        ).model
     return read_run(folder), model
 
 
 def tested(run: Run) -> str:
     """What a finished run reached, in a sentence."""
     summary = run.summary or {}
-    how = "(the last: there is no validation)" if summary["val_top1"] is None else "chosen on validation"
+    how = "(the last: there is no validation)" if summary["val_loss"] is None else "chosen on validation"
     chosen = f"epoch {summary['best_epoch']} of {summary['epochs']} {how}, {summary['seconds_an_epoch']:.1f} s an epoch"
+    if "test_rmse" in summary:
+        off = ", ".join(f"{name} {summary[f'test_{name.lower()}']:.4g}" for name in ("RMSE", "MAE", "R2"))
+        return f"{run.folder}: test {off} of {summary['target']}, {chosen}"
     five = f"top-5 {summary['test_top5']:.2f} %, " if summary["test_top5"] < 100 else ""  # 100 % of few classes
     return f"{run.folder}: test top-1 {summary['test_top1']:.2f} %, {five}{chosen}"
 

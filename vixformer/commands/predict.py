@@ -36,7 +36,9 @@ class Options(Columns):
     model: ModelFolder = words(missing=ASKED)
     """Folder of a run or of a model, or a model of the Hugging Face Hub; latest, or the first letters of a run in
     runs/."""
-    images: tuple[Annotated[str, Means("an image", "IMAGE")], ...] = words(missing=ASKED)
+    images: tuple[Annotated[str, Means("an image", "IMAGE")], ...] = words(
+        missing='which images? write "vix predict runs/RUN picture.jpg", or the name of a folder of images'
+    )
     """Image files, or folders of them; - reads one image from standard input."""
     top: PositiveInt = 5
     """Number of classes to print for each image."""
@@ -94,10 +96,9 @@ def run(options: Options) -> None:
             for one, guesses in zip(ready, predictor.guesses(logits, options.top), strict=True):
                 if options.json:
                     told = {"inverted": True} if one.inverted else {}
-                    top = [{"label": g.label, "probability": round(g.probability, 6)} for g in guesses]
-                    print(json.dumps({"image": one.name, "top": top, **told}))
+                    print(json.dumps({"image": one.name, "top": [guess.to_dict() for guess in guesses], **told}))
                 else:
-                    rows.append((one.name, *(f"{g.label} {g.probability:.1%}" for g in guesses)))
+                    rows.append((one.name, *map(str, guesses)))
                 if one.picture is not None and options.attention_map is not None:
                     _draw(predictor, one, options.attention_map / f"{_own_name(one.name, drawn)}-attention.png")
     if rows:
@@ -165,7 +166,9 @@ def _read(preprocessing: Preprocessing, options: Options, file: tuple[str, Path 
 
     name, source = file
     try:
-        picture = open_picture(source, name=name)
+        # a map of where the model looks is drawn over all of the picture
+        size = preprocessing.stored if options.attention_map is None else None
+        picture = open_picture(source, name=name, size=size)
     except FileNotFoundError:
         return ValueError(f"{name} is not there")
     except (ValueError, OSError) as error:

@@ -63,4 +63,5 @@ def _date(folder: Path) -> str:
 def _summarized(s: Values) -> tuple[str, ...]:
     inference = f"{s['inference_ms_mean']:.1f} ± {s['inference_ms_sd']:.1f}" if "inference_ms_mean" in s else ""
     memory = f"{s['peak_train_mb']:.0f}" if "peak_train_mb" in s else ""
-    return f"{s['test_top1']:.2f}", count(s["parameters"]), rounded(s["train_seconds"]), inference, memory
+    reached = f"{s['test_top1']:.2f}" if "test_top1" in s else f"RMSE {s['test_rmse']:.4g}"
+    return reached, count(s["parameters"]), rounded(s["train_seconds"]), inference, memory

@@ -77,6 +77,9 @@ def run(options: Options) -> None:
 
     name = options.recipe
     recipe = asked_recipe(name, with_short_forms(options.changes, {"train.epochs": options.epochs}), "search")
+    if recipe.data.target:
+        raise ValueError("vix search compares classes, and data.target predicts numbers: try learning rates with"
+                         ' "vix compare --tune"')  # fmt: skip
     plan = Plan(
         name=options.study or f"{name}-{options.sampler}",
         recipe=replace(recipe, train=replace(recipe.train, track_test=False)),

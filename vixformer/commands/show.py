@@ -33,9 +33,9 @@ class Options(Listed):
 def _config(name: str) -> BackboneConfig:
     """Of a model, or of a recipe's model for its images."""
     from vixformer.models import model_config
-    from vixformer.recipes import load_recipe, unknown_recipe
+    from vixformer.recipes import is_recipe, load_recipe, unknown_recipe
 
-    if _is_recipe(name):
+    if is_recipe(name):
         return load_recipe(name).build().config
     if Path(name).is_dir():
         from vixformer.backbones.backbone import from_pretrained
@@ -44,13 +44,6 @@ def _config(name: str) -> BackboneConfig:
     if "/" in name:
         raise ValueError(unknown_recipe(name))
     return model_config(name)
-
-
-def _is_recipe(name: str) -> bool:
-    from vixformer.recipes import list_recipes
-    from vixformer.recipes.from_file import is_recipe_file
-
-    return name in list_recipes() or is_recipe_file(name)
 
 
 def _write(options: Options) -> None:
@@ -68,8 +61,9 @@ def run(options: Options) -> None:
     from vixformer.backbones.levit import LeViT
     from vixformer.measure.cost import layer_costs, model_cost
     from vixformer.models import create_model, model_config
+    from vixformer.recipes import is_recipe
 
-    if options.json and _is_recipe(options.name):
+    if options.json and is_recipe(options.name):
         return _write(options)
     name, config = options.name, _config(options.name)
     if options.changes:

@@ -44,7 +44,7 @@ class Options:
 def run(options: Options) -> None:
     from vixformer.commands.watch import Watch
     from vixformer.conversion.parent import parent_of
-    from vixformer.recipes.from_file import name_of
+    from vixformer.recipes import name_of
     from vixformer.results.runs import read_run
     from vixformer.training.loop import run as train
     from vixformer.training.loop import with_parent
@@ -85,4 +85,5 @@ def run(options: Options) -> None:
             recipe = with_parent(recipe, data, options.out, watch.of)
         found, _ = finished_run(recipe, name_of(name), options.out, data)
     say(tested(found))
-    say_next(f"vix predict {found.folder} IMAGE", f"vix report {found.folder.parent}")
+    then = "runs" if found.recipe.data.target else "report"
+    say_next(f"vix predict {found.folder} IMAGE", f"vix {then} {found.folder.parent}")

@@ -117,8 +117,13 @@ class Watch(Observer):
         self.show(self.epochs, self.name, record)
 
     def show(self, bar: TaskID, name: str, record: Values) -> None:
-        val = f", val {record['val_top1']:.1f} %" if "val_top1" in record else ""
-        note = f"train {record['train_top1']:.1f} %{val}"
+        if "train_top1" in record:
+            val = f", val {record['val_top1']:.1f} %" if "val_top1" in record else ""
+            note = f"train {record['train_top1']:.1f} %{val}"
+        else:
+            note = f"loss {record['train_loss']:.3f}" + (
+                f", val RMSE {rmse:.4g}" if (rmse := record.get("val_rmse")) else ""
+            )
         self.bars.update(bar, completed=record["epoch"], note=note)
         if not watched():
             print(f"{name}: epoch {record['epoch']}, {note}, {record['seconds']:.1f} s", file=sys.stderr)

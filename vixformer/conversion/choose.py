@@ -21,6 +21,7 @@ from vixformer.data.loader import Loader
 from vixformer.measure.accuracy import evaluate
 from vixformer.measure.latency import Ratio, interleaved, paired_ratio, rounds, summarized
 from vixformer.measure.load import watched
+from vixformer.results.schema import Amount, Number, Positive
 
 SECONDS_A_LAYER = 0.5
 """For timing."""
@@ -40,15 +41,15 @@ class LayerCost:
     """One layer converted, all others as they were."""
 
     layer: int
-    error: float
+    error: Number
     """|new - old| / |old| of what the attention gives out, for the tokens it gets in the old model."""
-    loss: float
+    loss: Number
     """Cross-entropy more than before."""
-    top1: float
+    top1: Number
     """Points of accuracy more than before: negative is worse."""
-    ms: float
+    ms: Amount
     """Of the old attention, for the images timed."""
-    new_ms: float
+    new_ms: Amount
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,12 @@ class Point:
     layers: tuple[int, ...]
     """Those converted, in the order they were chosen."""
     attention: str
-    loss: float
-    top1: float
-    ms: float
+    loss: Number
+    top1: Number
+    ms: Positive
     """Of the whole model, for the images timed."""
-    ratio: Ratio
-    """Of its time to that of the old model."""
+    ratio: Ratio | None = None
+    """Of its time to that of the old model; None in files of earlier versions."""
 
 
 @dataclass(frozen=True)

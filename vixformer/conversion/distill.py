@@ -20,7 +20,7 @@ from vixformer.conversion.swap import configurations, differing
 from vixformer.data.loader import Loader
 from vixformer.jsonfile import Given, Values
 from vixformer.registry import fitted
-from vixformer.results.files import read_tensors, write_tensors
+from vixformer.results.files import inside, read_tensors, write_tensors
 from vixformer.results.schema import Amount, Count
 
 SAVE_SECONDS = 60.0
@@ -158,7 +158,7 @@ def fitted_before(path: Path, cores: Mapping[int, nn.Module]) -> set[int]:
     tensors, note = _read(path)
     found = set[int]()
     for number, layer in enumerate(note.get("layers", [])):
-        state = _inside(tensors, f"fitted.{number}.")
+        state = inside(tensors, f"fitted.{number}.")
         if layer in cores and state:
             try:
                 cores[layer].load_state_dict(state)
@@ -175,10 +175,6 @@ def _cores(modules: Iterable[Attention | Mixing]) -> dict[str, Tensor]:
         for number, state in enumerate(states)
         for name, t in state.items()
     }
-
-
-def _inside(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _does_not_fit(path: Path, error: Exception) -> ValueError:
@@ -205,7 +201,7 @@ def part_of_lesson(whole: Path, layers: Sequence[int], path: Path) -> None:
     part = {
         f"{what}.{new}.{name}": tensor
         for what in ("module", "fitted") for new, old in enumerate(at) for name,
-        tensor in _inside(tensors, f"{what}.{old}.").items()
+        tensor in inside(tensors, f"{what}.{old}.").items()
     }  # fmt: skip
     errors = [[step[i] for i in at] for step in note["errors"] if isinstance(step, list)]
     spent = {key: note.get(key, 0.0) for key in ("seconds", "fitting")}
@@ -262,7 +258,7 @@ def _gone_on_with(path: Path, layers: list[int], modules: nn.Module, optimizer: 
 
 
 def _restore(tensors: dict[str, Tensor], modules: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    modules.load_state_dict(_inside(tensors, "module."))
+    modules.load_state_dict(inside(tensors, "module."))
     parameters = list(modules.parameters())
     state: dict[int, Values] = {}
     for name, tensor in tensors.items():

@@ -92,9 +92,8 @@ def finetuned_recipe(folder: Path, model: Backbone, images: Path, attention: str
 
 def finetuned_name(folder: Path, images: Path, attention: str | None) -> str:
     """CIFAR10-on-PHOTOS, and the attention where it is another."""
-    named = read_run(folder).name if (folder / RECIPE).exists() else None
     data = images.resolve()
-    plain = f"{named or name_in(folder.resolve().name)}-on-{data.stem if data.is_file() else data.name}"
+    plain = f"{_called(folder)}-on-{data.stem if data.is_file() else data.name}"
     return plain if attention is None else f"{plain}-to-{_flat(attention)}"
 
 
@@ -104,8 +103,13 @@ def _flat(attention: str) -> str:
 
 def name_of(folder: Path, recipe: Recipe) -> str:
     """Of a converted run: that of its parent in `folder`, and the attention."""
+    return f"{_called(folder)}-to-{_flat(recipe.model.attention)}"
+
+
+def _called(folder: Path) -> str:
+    """The recipe of a run, or what the folder of a model says."""
     named = read_run(folder).name if (folder / RECIPE).exists() else None
-    return f"{named or name_in(folder.resolve().name)}-to-{_flat(recipe.model.attention)}"
+    return named or name_in(folder.resolve().name)
 
 
 def difference_on_images(new: Backbone, parent: Backbone, test: Loader) -> Effect:

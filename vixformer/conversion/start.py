@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -107,8 +107,7 @@ def around(model: Backbone) -> Values:
     """Everything about a model that has weights, but its attention."""
     config = model.spelled_out()
     beside = ("attention", *config.dropout)
-    values = {field.name: getattr(config, field.name) for field in fields(config) if field.name not in beside}
-    return {"model": model.name, **values}
+    return {"model": model.name, **{name: value for name, value in vars(config).items() if name not in beside}}
 
 
 def _with_head_of(fresh: Backbone, given: Backbone) -> Backbone | None:

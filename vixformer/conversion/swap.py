@@ -6,7 +6,7 @@ and say how close."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -219,8 +219,7 @@ def _check(i: int, old: Mechanism, layer: Layer) -> None:
 def config_with(model: Backbone, layers: Sequence[Layer]) -> BackboneConfig:
     """The configuration of a model like this one with these layers."""
     config = model.spelled_out()
-    values = {field.name: getattr(config, field.name) for field in fields(config)} | {"attention": print_layers(layers)}
-    return checked(type(config), values, "convert")
+    return checked(type(config), {**vars(config), "attention": print_layers(layers)}, "convert")
 
 
 def fitted_on(loader: Loader) -> Tensor:

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from vixformer.data.ahead import ahead
 from vixformer.data.picture import open_picture
+from vixformer.notes import decoded as tell
 from vixformer.notes import note
-from vixformer.progress import decoded as tell
 from vixformer.writing import remove_parts, whole
 
-WAY = 2
+WAY = 3
 """Of decoding: another number where the same files give other pixels."""
 UNTOUCHED = 3600.0
 """Seconds: a file that nobody wrote to for so long will not be completed."""
@@ -33,7 +33,7 @@ IN_MEMORY: dict[str, np.ndarray] = {}
 
 def decode(path: Path, size: tuple[int, int] | None, channels: int = 3) -> np.ndarray:
     """uint8 (channels, height, width), RGB or gray, resized to `size` (height, width) where one is given."""
-    image = open_picture(path, channels)
+    image = open_picture(path, channels, size=size)
     if size is not None and image.size != (size[1], size[0]):
         image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
     return np.asarray(image).reshape(image.height, image.width, channels).transpose(2, 0, 1)

@@ -27,7 +27,8 @@ class Images:
     """uint8 (M, C, height, width); float32 where the images are noise. May be mapped from a file larger than memory, or
     read image by image (`shards.Streamed`)."""
     labels: Tensor
-    """int64 (N,); float32 (N, classes) of 0 and 1 where an image may have several labels."""
+    """int64 (N,); float32 (N, classes) of 0 and 1 where an image may have several labels; float32 (N,) of numbers to
+    predict."""
     classes: tuple[str, ...]
     rows: Tensor
     """int64 (N,)."""
@@ -48,6 +49,11 @@ class Images:
         """Channels, height, width."""
         _, channels, height, width = self.pixels.shape
         return channels, height, width
+
+
+def are_numbers(labels: Tensor) -> bool:
+    """Whether each image has a number to predict, not a class."""
+    return labels.dim() == 1 and labels.is_floating_point()
 
 
 def is_right(guess: Tensor, labels: Tensor) -> Tensor:
@@ -114,6 +120,8 @@ class DataSet(Named, family="data set"):
     digests: ClassVar[dict[Part, str]] = {}
     """Of the pixels and labels of each part of the whole set, by `content_digest`; where they are known."""
     downloads: ClassVar[tuple[Download, ...]] = ()
+    has_targets: ClassVar[bool] = False
+    """Whether it has columns of numbers that a model can predict."""
     has_repositories: ClassVar[bool] = False
     """Whether a repository stands after its name and a colon."""
 
@@ -124,11 +132,13 @@ class DataSet(Named, family="data set"):
         repository: str = "",
         test_split: float = TEST_SPLIT,
         gray: bool = False,
+        target: str = "",
     ) -> None:
         """`size` is what images of different sizes are brought to; `repository` is what a name says after its colon. Of
         a folder of images, `test_split` is the share of each class that tests, where no images were put apart for that;
-        `gray` is how they are read."""
+        `gray` is how they are read. Of a table, `target` is the column with the number to predict."""
         self.root, self.size, self.repository, self.test_split, self.gray = root, size, repository, test_split, gray
+        self.target = target
 
     def here(self) -> bool:
         """Whether its files are under the root; nothing is read."""
@@ -153,13 +163,16 @@ def open_data(
     *,
     test_split: float = TEST_SPLIT,
     gray: bool = False,
+    target: str = "",
 ) -> DataSet:
     """The data set of this name; nothing is read yet."""
     word, _, repository = name.partition(":")
     kind: type[DataSet] = DataSet.member(word)
     if repository and not kind.has_repositories:
         raise ValueError(unknown("data set", name, DataSet.members))
-    return kind(data_root(root), size, repository, test_split, gray)
+    if target and not kind.has_targets:
+        raise ValueError(f"data.target is a column of a CSV or Parquet file, and {name} has none: give --data FILE.csv")
+    return kind(data_root(root), size, repository, test_split, gray, target)
 
 
 def content_digest(images: Images) -> str:

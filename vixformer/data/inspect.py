@@ -106,7 +106,9 @@ def _strange(seen: Sequence[_Seen], classes: Sequence[str]) -> tuple[list[Findin
     unique = list({one.digest: one for one in seen}.values())
     labels = np.array([one.label for one in unique])
     counts = np.bincount(labels, minlength=len(classes))
-    if len(classes) < 2 or counts.min() < FEWEST:
+    if len(classes) < 2:
+        return [], "There are no labels to judge."
+    if counts.min() < FEWEST:
         return [], f"Labels were not judged: that needs {FEWEST} images of every class."
     from sklearn.decomposition import PCA  # here, because it takes a second to load
     from sklearn.linear_model import LogisticRegression

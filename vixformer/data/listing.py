@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -16,9 +17,12 @@ from vixformer.data.dataset import Images, Part, Whole
 from vixformer.data.folder import Folder, set_apart
 from vixformer.jsonfile import Values
 from vixformer.notes import note
+from vixformer.registry import unknown
 
 ENDINGS, BETWEEN = (".csv", ".parquet"), ";"
 PATH = ("path", "file", "filename", "file_name", "image", "image_path")
+MOST = 1e30
+"""Squares of larger numbers overflow."""
 LABEL = ("label", "class", "target", "category")
 SPLIT = ("split", "part", "subset", "set")
 TRAIN, TEST, VALIDATION = ("train", "training"), ("test", "testing"), ("val", "valid", "validation")
@@ -29,6 +33,7 @@ class Table(Folder, name="table"):
     (train or test)."""
 
     about = "a CSV or Parquet file with the columns path and label, and perhaps split"
+    has_targets = True
 
     def here(self) -> bool:
         return self.root.is_file()
@@ -45,13 +50,16 @@ class Table(Folder, name="table"):
         train, test = self.read("train"), self.read("test")
         if self._parts is not None:
             return Whole(train, test)
-        share = f"{len(test):,} of {len(train) + len(test):,} images ({self.test_split:.0%} of each class)"
+        of = "" if self.target else " of each class"
+        share = f"{len(test):,} of {len(train) + len(test):,} images ({self.test_split:.0%}{of})"
         return Whole(
             train, test, f"{self.root} names no test images: {share} are set apart for testing, always the same ones"
         )
 
     def read(self, part: Part) -> Images:
         images = super().read(part)
+        if self.target:
+            return replace(images, labels=torch.tensor([self._numbers[path] for path, _ in self.files(part)]))
         if not self.several:
             return images
         number = {name: i for i, name in enumerate(images.classes)}
@@ -63,23 +71,45 @@ class Table(Folder, name="table"):
     @cached_property
     def several(self) -> bool:
         """Whether an image has several labels: cat;dog."""
-        return any(BETWEEN in label for _, label in self._files)
+        return not self.target and any(BETWEEN in label for _, label in self._files)
 
     def _words(self, part: Part) -> list[list[str]]:
         of = dict(self._files)
         return [_split(of[path]) for path, _ in self.files(part)]
 
+    @cached_property
+    def _numbers(self) -> dict[Path, float]:
+        """What a model predicts of each image."""
+        found = {}
+        for number, (path, word) in enumerate(self._files, 2):
+            try:
+                found[path] = float(word)
+            except ValueError:
+                found[path] = math.nan
+            if not abs(found[path]) <= MOST:
+                raise ValueError(
+                    f"{self.root}, line {number}: {self.target} must be a number up to {MOST:g}, not {word[:60]}; to"
+                    " predict classes, leave out data.target"
+                )
+        return found
+
     def classes(self) -> list[str]:
+        if self.target:
+            return [self.target]
         found = {word for _, label in self._files for word in _split(label)}
         return sorted(found, key=lambda label: (not label.isdigit(), int(label) if label.isdigit() else 0, label))
 
     def files(self, part: Part) -> list[tuple[Path, int]]:
         number = {name: i for i, name in enumerate(self.classes())}
+
+        def of(label: str) -> int:
+            return 0 if self.target else number[_split(label)[0]]
+
         if self._parts is not None:
             pairs = zip(self._files, self._parts, strict=True)
-            return [(path, number[_split(label)[0]]) for (path, label), where in pairs if where == part]
-        if self.several:
-            paths = {path: number[_split(label)[0]] for path, label in self._files}
+            return [(path, of(label)) for (path, label), where in pairs if where == part]
+        if self.several or self.target:
+            paths = {path: of(label) for path, label in self._files}
             return [(path, paths[path]) for path in set_apart(list(paths), "", self.test_split)[part]]
         chosen = []
         for name in number:
@@ -94,7 +124,11 @@ class Table(Folder, name="table"):
         found = {}
         for what, known in (("path", PATH), ("label", LABEL), ("split", SPLIT)):
             own = next((name for word in known for name in names if name.strip().lower() == word), None)
-            if own is not None:
+            if what == "label" and self.target:
+                if self.target not in names:
+                    raise ValueError(unknown(f"column of {self.root}", self.target, names))
+                found[what] = self.target
+            elif own is not None:
                 found[what] = own
             elif what != "split":
                 raise ValueError(

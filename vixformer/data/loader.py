@@ -85,6 +85,8 @@ class Loader:
     size: tuple[int, int]
     device: torch.device
     augmentation: Augmentation = Augmentation()
+    target: tuple[float, float] | None = None
+    """Mean and standard deviation of the numbers to predict, which batches have as multiples of it."""
 
     def __len__(self) -> int:
         return -(-len(self.images) // self.batch_size)
@@ -126,7 +128,10 @@ class Loader:
 
     def _take(self, index: Tensor) -> tuple[Tensor, Tensor]:
         pixels = self.images.pixels[self.images.rows[index]]
-        return pixels.to(self.device, non_blocking=True), self.images.labels[index].to(self.device, non_blocking=True)
+        labels = self.images.labels[index]
+        if self.target is not None:
+            labels = (labels - self.target[0]) / self.target[1]
+        return pixels.to(self.device, non_blocking=True), labels.to(self.device, non_blocking=True)
 
 
 def channel_statistics(

@@ -15,15 +15,15 @@ from torch import Tensor
 def mix(
     images: Tensor, labels: Tensor, classes: int, mixup: float, cutmix: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Images and soft labels (B, C). `mixup` and `cutmix` are the parameters of their Beta distributions; if both are
-    above 0, each batch takes one of them, with equal probability."""
+    """Images and soft labels (B, C), or numbers (B,). `mixup` and `cutmix` are the parameters of their Beta
+    distributions; if both are above 0, each batch takes one of them, with equal probability."""
     draw = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
     cut = cutmix > 0 and (mixup == 0 or draw.random() < 0.5)
     alpha = cutmix if cut else mixup
     share = float(draw.beta(alpha, alpha))
     partner = torch.randperm(len(images), generator=generator).to(images.device)
     images, share = pasted(images, partner, share, draw) if cut else (images.lerp(images[partner], 1 - share), share)
-    soft = F.one_hot(labels, classes).float() if labels.dim() == 1 else labels
+    soft = labels if labels.is_floating_point() else F.one_hot(labels, classes).float()
     return images, soft.lerp(soft[partner], 1 - share)
 
 

@@ -14,11 +14,19 @@ MOST_BYTES = 20 * 2**20
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
 DEEP = ("I", "F", "I;16", "I;16B", "I;16L")
 """Modes of more than eight bits a value."""
+SPARE = 2
+"""Times as large as it has to be, a JPEG is decoded: resizing the rest averages as it would have averaged the whole."""
 
 
-def open_picture(source: Path | bytes, channels: int = 3, name: str | None = None) -> Image.Image:
+def open_picture(
+    source: Path | bytes, channels: int = 3, name: str | None = None, size: tuple[int, int] | None = None
+) -> Image.Image:
     """Upright, without transparency (on white), the first of several frames, in mode L or RGB. What cannot be read is
-    one sentence."""
+    one sentence.
+
+    With `size`, the height and width that the caller will resize to, a much larger JPEG is decoded at a half, a quarter
+    or an eighth of its sides: a photograph of a phone in an eighth of the time.
+    """
     name = name or (str(source) if isinstance(source, Path) else "the picture")
     if isinstance(source, bytes) and len(source) > MOST_BYTES:
         raise ValueError(
@@ -28,6 +36,8 @@ def open_picture(source: Path | bytes, channels: int = 3, name: str | None = Non
         with Image.open(source if isinstance(source, Path) else io.BytesIO(source), formats=FORMATS) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise _TooLargeError(f"{image.width} x {image.height}")
+            if size is not None:
+                image.draft(None, (SPARE * max(size), SPARE * max(size)))
             return plain(image, channels)
     except FileNotFoundError:
         raise
@@ -59,13 +69,15 @@ class _TooLargeError(Exception):
 
 def plain(image: Image.Image, channels: int) -> Image.Image:
     """Upright, on white, in mode L or RGB."""
-    image = ImageOps.exif_transpose(image)
+    image.load()
+    ImageOps.exif_transpose(image, in_place=True)
     if image.mode in DEEP:
         image = _eight_bits(image)
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert("L" if channels == 1 else "RGB")
+    mode = "L" if channels == 1 else "RGB"
+    return image if image.mode == mode else image.convert(mode)  # which copies
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

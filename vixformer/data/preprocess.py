@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import torch
 from PIL import Image
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from vixformer.data.augment import normalize, resize
@@ -31,6 +31,7 @@ COLORFUL = 40
 """Mean difference of the largest and the smallest channel, of 255: white paper in warm light has less."""
 SAMPLED = 500
 Share = Annotated[float, Field(ge=0, le=1)]
+Number = Annotated[float, Field(ge=-1e30, le=1e30)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,8 @@ class Preprocessing:
     not say."""
     several: bool = later(False)
     """Whether an image may have several labels, so that each has a probability of its own."""
+    target: tuple[Number, PositiveFloat] | None = later(None)
+    """Where the model predicts a number: what it answers times the second, plus the first."""
 
     @staticmethod
     def of(loader: Loader) -> Preprocessing:
@@ -57,6 +60,7 @@ class Preprocessing:
             mean=loader.mean, std=loader.std,
             border=borders(loader.images),
             several=loader.images.labels.dim() > 1,
+            target=loader.target,
         )  # fmt: skip
 
     @staticmethod
@@ -107,14 +111,17 @@ class Preprocessing:
 
     def colored(self, picture: Image.Image) -> bool:
         """Whether the model knows gray images only, and this one is colorful."""
+        if self.channels != 1:
+            return False
         parts = np.asarray(picture.convert("RGB").resize((32, 32)), np.float32)
-        return self.channels == 1 and float(np.ptp(parts, axis=2).mean()) > COLORFUL
+        return float(np.ptp(parts, axis=2).mean()) > COLORFUL
 
     def pixels(self, picture: Image.Image) -> Tensor:
         """uint8 (channels, height, width) as the data set stores images. The whole picture is used, whatever its
         proportions."""
         height, width = self.stored
-        picture = picture.convert("L" if self.channels == 1 else "RGB")
+        mode = "L" if self.channels == 1 else "RGB"
+        picture = picture if picture.mode == mode else picture.convert(mode)
         if picture.size != (width, height):
             picture = picture.resize((width, height), Image.Resampling.BILINEAR)
         values = np.array(picture)

@@ -135,7 +135,8 @@ class Streamed:
         if entry.shard not in self.files:
             self.files[entry.shard] = os.open(self.tars[entry.shard], os.O_RDONLY)
         data = os.pread(self.files[entry.shard], entry.size, entry.offset)
-        return open_picture(data, self.channels, f"{entry.key} in {self.tars[entry.shard]}")
+        name = f"{entry.key} in {self.tars[entry.shard]}"
+        return open_picture(data, self.channels, name, self.size)
 
     def _decoded(self, number: int) -> np.ndarray:
         image = self.picture(number)

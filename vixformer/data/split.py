@@ -10,8 +10,10 @@ from vixformer.options import flag_of
 
 
 def _classes(labels: Tensor) -> Tensor:
-    """What a split is stratified by: nothing, where an image may have several labels."""
-    return labels if labels.dim() == 1 else torch.zeros(len(labels), dtype=torch.int64)
+    """What a split is stratified by: nothing, where an image may have several labels, or a number to predict."""
+    return (
+        labels if labels.dim() == 1 and not labels.is_floating_point() else torch.zeros(len(labels), dtype=torch.int64)
+    )
 
 
 def fraction(labels: Tensor, share: float, seed: int, what: str = "data.fraction") -> Tensor:

@@ -18,7 +18,7 @@ from vixformer.experiments.compare import TIMED_BATCH, Comparison, Row
 from vixformer.measure.cost import multiply_adds
 from vixformer.recipes import load_recipe
 from vixformer.results.evidence import Effect, effect
-from vixformer.results.runs import Run, read_run, spread
+from vixformer.results.runs import spread
 from vixformer.training.optim import make_optimizer
 
 PROBED = 4 * 10**9
@@ -49,48 +49,42 @@ def beside(document: Document, exhibit: Exhibit, found: Comparison) -> list[Besi
         if row is None:
             made.append(Beside(name, printed, {}, "not run", None))
             continue
-        apart = None if base is None or row is base else effect(row.by_seed, base.by_seed, _images(row))
+        images = row.first["test_images"]
+        apart = None if base is None or row is base else effect(row.by_seed, base.by_seed, images)
         made.append(Beside(name, printed, _ours(exhibit, row), str(row.test_top1), apart))
     return made
 
 
 def _ours(exhibit: Exhibit, row: Row) -> dict[str, str]:
-    runs = [read_run(folder) for folder in row.folders]
-    found = {c.printed: _values(c, row, runs) for c in exhibit.columns if c.ours is not None}
+    found = {c.printed: _values(c, row) for c in exhibit.columns if c.ours is not None}
     return {name: str(spread(values)) for name, values in found.items() if values}
 
 
-def _values(c: Column, row: Row, runs: Sequence[Run]) -> list[float]:
+def _values(c: Column, row: Row) -> list[float]:
     """Of every run, in the unit of the document where it can be: a budget trains on a part of the images, which makes
     an epoch shorter."""
-    summaries = [run.summary or {} for run in runs]
     match c.ours:
         case "seconds_an_epoch":
-            return [
-                s["seconds_an_epoch"] * epoch_images(run.recipe) / s["train_images"]
-                for run, s in zip(runs, summaries, strict=True)
-            ]
+            parts = zip(row.values("seconds_an_epoch"), row.values("train_images"), row.runs, strict=True)
+            return [seconds * epoch_images(run.recipe) / images for seconds, images, run in parts]
         case "inference_ms":  # in turn, not beside other work
-            whole = _counts(runs[0].recipe.data)["test"] / TIMED_BATCH / 1e3 if "seconds" in c.printed else 1.0
+            whole = _counts(row.runs[0].recipe.data)["test"] / TIMED_BATCH / 1e3 if "seconds" in c.printed else 1.0
             return [row.inference.median * whole]
         case "train_top1":
-            return [history[-1]["train_top1"] for run in runs if (history := run.history())]
+            return [history[-1]["train_top1"] for history in row.histories() if history]
         case field:
-            return [s[field] for s in summaries if field is not None and s.get(field) is not None]
-
-
-def _images(row: Row) -> int:
-    return (read_run(row.folders[0]).summary or {})["test_images"]
+            return [] if field is None else row.values(field)
 
 
 def judged(document: Document, found: Comparison) -> list[Found]:
     """The document's claims that these runs can say something of."""
     top1 = {row.name: row.by_seed for row in found.rows}
-    runs = {row.name: [read_run(folder).summary or {} for folder in row.folders] for row in found.rows}
     steps = {
-        name: {s["seed"]: s["ms_a_step"] for s in summaries if s.get("ms_a_step")} for name, summaries in runs.items()
+        row.name: {s["seed"]: s["ms_a_step"] for run in row.runs if (s := run.summary or {}).get("ms_a_step")}
+        for row in found.rows
     }
-    return verdicts(document, {"top-1": top1, "step": steps}, {row.name: _images(row) for row in found.rows})
+    images = {row.name: row.first["test_images"] for row in found.rows}
+    return verdicts(document, {"top-1": top1, "step": steps}, images)
 
 
 def hours(names: Iterable[str]) -> float:

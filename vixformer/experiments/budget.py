@@ -14,9 +14,10 @@ from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
+from pydantic import PositiveInt
 from torch import Tensor
 
-from vixformer.config import Recipe
+from vixformer.config import Recipe, Share
 from vixformer.training.allocator import keep_freed_memory
 from vixformer.training.optim import make_optimizer
 from vixformer.training.parts import Reader, load_parts, pick_device
@@ -62,8 +63,8 @@ class Probe:
 class Cut:
     """What all recipes are cut to: no more epochs than these, and a part of the data."""
 
-    epochs: int
-    fraction: float
+    epochs: PositiveInt
+    fraction: Share
     measure: bool = True
     """Whether there is time to measure the memory of each run."""
 

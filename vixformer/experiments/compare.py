@@ -10,11 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import torch
-from pydantic import Field
-from typing_extensions import NotRequired, TypedDict
 
 from vixformer.backbones.backbone import BEST, from_pretrained
 from vixformer.config import Recipe, recipe_from_dict
@@ -27,9 +24,9 @@ from vixformer.jsonfile import Values, read_json
 from vixformer.measure.latency import Timing, rounds, summarized
 from vixformer.measure.load import Watched, now, watched
 from vixformer.measure.machine import machine
-from vixformer.registry import fitted
-from vixformer.results.evidence import averaged
-from vixformer.results.runs import Repetition, Spread, column, read_run, repetition
+from vixformer.registry import made_of
+from vixformer.results.groups import Group
+from vixformer.results.runs import Spread, read_run
 from vixformer.results.timings import Session, disturbed, keep_session
 from vixformer.training.observer import Observer
 from vixformer.training.parts import Reader
@@ -50,50 +47,51 @@ HEADROOM = 1.2
 UNTUNED = " at its own rate"
 
 
-class _Cut(TypedDict):
-    epochs: Annotated[int, Field(gt=0)]
-    fraction: Annotated[float, Field(gt=0, le=1)]
-    measure: NotRequired[bool]
-
-
 @dataclass(frozen=True)
-class Row:
+class Row(Group):
     """One recipe over its seeds and folds."""
 
-    name: str
-    attention: str
-    seeds: int
-    folds: int | None
-    parameters: int
-    test_top1: Spread
-    by_seed: dict[int, float]
-    """Test top-1; the mean of its folds, where there are some."""
-    val_top1: Spread | None
-    train_seconds: Spread
-    inference: Timing
-    """Of a batch of 64, all models in turn."""
-    kept: int | None
-    """Bytes for backward, an image."""
-    peak: float | None
-    """MiB in training, where it was measured."""
-    folders: tuple[Path, ...]
+    folds: int | None = None
+    """Those that were asked for."""
     rounds: tuple[float, ...] = ()
-    """Milliseconds of inference, round by round."""
-    epochs: tuple[float, ...] = ()
-    """Seconds of every epoch of every run."""
-    disturbed: bool = False
-    """Whether other work shared the cores while one of its runs was trained."""
+    """Milliseconds of inference of a batch of 64, all models in turn, round by round."""
     tuned: Tuned | None = None
     """What its learning-rate trials gave."""
     untuned: Spread | None = None
     """Test top-1 of the same seeds at the recipe's own rate."""
-    split: str = ""
-    """What says, beside the seed, which images it was trained on."""
 
     @property
-    def repetitions(self) -> dict[Repetition, float]:
-        """Test top-1 by what pairs it with the runs of other models."""
-        return {(seed, self.split): top1 for seed, top1 in self.by_seed.items()}
+    def test_top1(self) -> Spread:
+        found = self.accuracy()
+        assert found is not None
+        return found
+
+    @property
+    def by_seed(self) -> dict[int, float]:
+        """The mean of its folds, where there are some."""
+        return {seed: value for (seed, _), value in self.repetitions().items()}
+
+    @property
+    def seeds(self) -> int:
+        return len(self.by_seed)
+
+    @property
+    def inference(self) -> Timing:
+        return summarized(self.rounds)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        return tuple(run.folder for run in self.runs)
+
+    @property
+    def epochs(self) -> list[float]:
+        """Seconds of every epoch of every run."""
+        return [epoch["seconds"] for history in self.histories() for epoch in history if "seconds" in epoch]
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other work shared the cores while one of its runs was trained."""
+        return any(disturbed(run.summary or {}) for run in self.runs)
 
 
 @dataclass(frozen=True)
@@ -206,12 +204,8 @@ def compare(
 
 
 def _with_tuning(row: Row, found: Tuned, untuned: list[Path]) -> Row:
-    at_own = (
-        row.test_top1
-        if found.rate == found.own
-        else column([read_run(path).summary or {} for path in untuned], "test_top1")
-    )
-    return replace(row, tuned=found, untuned=at_own)
+    own = Group(row.name, tuple(map(read_run, untuned))).accuracy()
+    return replace(row, tuned=found, untuned=row.test_top1 if found.rate == found.own else own)
 
 
 def _shared(folders: Folders) -> tuple[dict[str, list[Path]], list[str]]:
@@ -245,7 +239,7 @@ def _cut(
 ) -> Cut:
     """Measured once: asked the same again, what was chosen stays, so that what was trained is found."""
     asked = _asked(recipes, runs_each, budget, jobs)
-    known = _known(out)
+    known = known_budgets(out)
     if asked not in known:
         began = time.perf_counter()
         measure = MEASURING * runs_each * len(recipes) <= PROBING * budget
@@ -261,7 +255,7 @@ def _cut(
         chosen = replace(chosen, measure=measure)
         _remember(out, asked, chosen)
         return chosen
-    return Cut(**known[asked])
+    return known[asked]
 
 
 def _asked(recipes: dict[str, Recipe], runs_each: int, budget: float, jobs: int) -> str:
@@ -269,18 +263,15 @@ def _asked(recipes: dict[str, Recipe], runs_each: int, budget: float, jobs: int)
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
 
-def _known(out: Path) -> dict[str, _Cut]:
+def known_budgets(out: Path) -> dict[str, Cut]:
     path = out / BUDGETS
-    return read_budgets(path) if path.exists() else {}
-
-
-def read_budgets(path: Path) -> dict[str, _Cut]:
-    return fitted(dict[str, _Cut], read_json(path), f"{path} is damaged, delete it to measure again")
+    what = f"{path} is damaged, delete it to measure again"
+    return made_of(dict[str, Cut], read_json(path), what) if path.exists() else {}
 
 
 def _remember(out: Path, asked: str, chosen: Cut) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    write_json(out / BUDGETS, {**_known(out), asked: vars(chosen)})
+    write_json(out / BUDGETS, {key: vars(cut) for key, cut in {**known_budgets(out), asked: chosen}.items()})
 
 
 def _plan(recipe: Recipe, seeds: int, folds: int | None, vary_split: bool) -> Iterator[Recipe]:
@@ -310,32 +301,5 @@ def _rows(folders: dict[str, list[Path]], folds: int | None, out: Path) -> tuple
     taken = {name: [round(ms, 5) for ms in times] for name, times in taken.items()}
     by_run = {paths[0].name: taken[name] for name, paths in folders.items()}
     keep_session(out, Session(TIMED_BATCH, facts, asdict(timing.load), by_run))
-    rows = []
-    for name, paths in folders.items():
-        found = [read_run(path) for path in paths]
-        summaries = [run.summary or {} for run in found]
-        test, seconds, peak = (column(summaries, key) for key in ("test_top1", "train_seconds", "peak_train_mb"))
-        assert test is not None and seconds is not None
-        first = summaries[0]
-        rows.append(
-            Row(
-                name=name,
-                attention=first["attention"],
-                seeds=len({s["seed"] for s in summaries}),
-                folds=folds,
-                parameters=first["parameters"],
-                test_top1=test,
-                by_seed=averaged((s["seed"], s["test_top1"]) for s in summaries),
-                val_top1=column(summaries, "val_top1"),
-                train_seconds=seconds,
-                inference=summarized(taken[name]),
-                kept=first.get("kept_bytes"),
-                peak=None if peak is None else peak.mean,
-                folders=tuple(paths),
-                rounds=tuple(taken[name]),
-                epochs=tuple(epoch["seconds"] for run in found for epoch in run.history() if "seconds" in epoch),
-                disturbed=any(map(disturbed, summaries)),
-                split=repetition(found[0].recipe)[1],
-            )
-        )
+    rows = [Row(name, tuple(map(read_run, paths)), folds, rounds=tuple(taken[name])) for name, paths in folders.items()]
     return rows, timing

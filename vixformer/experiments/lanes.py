@@ -24,10 +24,8 @@ from vixformer.data.dataset import Whole
 from vixformer.jsonfile import Values, parse_json
 from vixformer.notes import printed_notes, want_of_memory
 from vixformer.plugins import complaint, foreign, import_foreign
-from vixformer.training.faults import NotFiniteError
-from vixformer.training.interrupt import Interrupt
 from vixformer.training.loop import run, with_parent
-from vixformer.training.observer import Observer
+from vixformer.training.observer import Interrupt, NotFiniteError, Observer
 
 LOOK = 0.2
 """Seconds of one wait: Windows notices Ctrl-C only between waits."""

@@ -154,7 +154,5 @@ def _told(found: Photographs, picked: Mapping[str, int]) -> str:
     ]
     if not parts:
         return ""
-    return (
-        f"Picked for {found.count:,} training images of {found.classes} classes: {', '.join(parts)}. The flags choose"
-        " others."
-    )
+    kinds = f" of {found.classes} classes" if found.classes > 1 else ""
+    return f"Picked for {found.count:,} training images{kinds}: {', '.join(parts)}. The flags choose others."

@@ -10,7 +10,7 @@ from pathlib import Path
 from vixformer.config import Recipe
 from vixformer.experiments.lanes import Lanes
 from vixformer.experiments.rounds import Rounds, Training
-from vixformer.results.runs import SUMMARY, read_run
+from vixformer.results.runs import SUMMARY, accuracy, read_run
 
 FACTOR = 3.0
 """Between one rate and the next."""
@@ -101,4 +101,4 @@ def trial(recipe: Recipe, rate: float) -> Recipe:
 def _validated(folders: Collection[Path]) -> float | None:
     """None where the training diverged."""
     (folder,) = folders
-    return (read_run(folder).summary or {})["val_top1"] if (folder / SUMMARY).exists() else None
+    return accuracy(read_run(folder).summary or {}, "val") if (folder / SUMMARY).exists() else None

@@ -9,11 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from vixformer.data.dataset import Images, is_right
+from vixformer.data.dataset import Images, are_numbers, is_right
 from vixformer.data.preprocess import Preprocessing
 from vixformer.data.split import fraction
-from vixformer.export.formats import FILES, WRITERS, Run
-from vixformer.export.shipped import Shipped
+from vixformer.export.formats import WRITERS, Run, Shipped
 from vixformer.measure.latency import interleaved
 from vixformer.results.predictor import Predictor
 
@@ -68,7 +67,8 @@ def export(
     for form in forms:
         watch(f"exporting {form}")
         try:
-            runs[form] = WRITERS[form](shipped, example, out / FILES[form], dynamic_batch, prepare)
+            file, write = WRITERS[form]
+            runs[form] = write(shipped, example, out / file, dynamic_batch, prepare)
         except Exception as error:  # exporters raise whatever their parts raise
             reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
             told = str(error) if isinstance(error, ValueError) else f"this model cannot become {form}: {reason[:300]}"
@@ -88,7 +88,7 @@ def export(
     found = []
     for form, run in runs.items():
         watch(f"comparing {form} with torch")
-        path = None if form == "eager" else out / FILES[form]
+        path = None if form == "eager" else out / WRITERS[form][0]
         size = (
             sum(t.numel() * t.element_size() for t in shipped.state_dict().values())
             if path is None
@@ -96,7 +96,9 @@ def export(
         )
         outputs = [torch.cat([run(part) for part in pixels[: len(right)].split(n) if len(part) == n]) for n in sizes]
         difference = max(float((o - right[: len(o)]).abs().max()) for o in outputs)
-        top1, count = (None, 0) if chosen is None else _top1(run, chosen, batch, dynamic_batch)
+        top1, count = (
+            (None, 0) if chosen is None or are_numbers(chosen.labels) else _top1(run, chosen, batch, dynamic_batch)
+        )
         found.append(
             Exported(form, path, size / 2**20, difference, float(right.abs().max()), times[form].min, top1, count)
         )

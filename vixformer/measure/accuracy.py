@@ -1,4 +1,4 @@
-"""How often a model is right: top-1, top-5, loss, and class by class."""
+"""How often a model is right: top-1, top-5, loss, and class by class; or how far off its numbers are."""
 # B images  C classes
 
 from __future__ import annotations
@@ -11,21 +11,36 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vixformer.data.dataset import is_right
+from vixformer.data.dataset import are_numbers, is_right
 from vixformer.data.loader import Loader
 from vixformer.jsonfile import Values
+
+TINY = 1e-300
+"""Numbers that are all the same have no spread to divide by."""
 
 
 @dataclass(frozen=True)
 class Scores:
     loss: float
+    """Of numbers, the mean squared error in variances of the training images."""
     top1: float
-    """Per cent."""
+    """Per cent; 0 of numbers, as top5."""
     top5: float
     labels: Tensor
     predictions: Tensor
     logits: Tensor | None = None
     """(N, classes), where an image may have several labels."""
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """What a history and a summary say, by name."""
+        if not are_numbers(self.labels):
+            return {"loss": self.loss, "top1": self.top1, "top5": self.top5, **self.several}
+        labels = self.labels.double()
+        off = self.predictions.double() - labels
+        square, spread = off.square().mean(), (labels - labels.mean()).square().mean()
+        found = {"mae": off.abs().mean(), "rmse": square.sqrt(), "r2": 1 - square / spread.clamp(min=TINY)}
+        return {"loss": self.loss, **{name: value.item() for name, value in found.items()}}
 
     @property
     def several(self) -> dict[str, float]:
@@ -106,8 +121,18 @@ def evaluate(
     labels, predictions, logits = [], [], []
     for images, truth in loader.plain():
         with torch.autocast(images.device.type, dtype=precision, enabled=precision != torch.float32):
-            scores = model(images) if views is None else _mean([model(view) for view in views(images)])
+            scores = (
+                model(images)
+                if views is None
+                else _mean([model(view) for view in views(images)], loader.target is not None)
+            )
         scores = scores.float()
+        if loader.target is not None:
+            loss += F.mse_loss(scores[:, 0], truth, reduction="sum").cpu().double()
+            mean, deviation = loader.target
+            labels.append(truth.cpu().double() * deviation + mean)
+            predictions.append(scores[:, 0].cpu().double() * deviation + mean)
+            continue
         best = scores.topk(min(5, scores.shape[1])).indices
         if truth.dim() == 1:
             loss += F.cross_entropy(scores, truth, reduction="sum").cpu().double()
@@ -122,6 +147,8 @@ def evaluate(
     model.train(was_training)
     truth, guessed = torch.cat(labels), torch.cat(predictions)
     count = len(truth)
+    if loader.target is not None:
+        return Scores(loss.item() / count, 0.0, 0.0, truth, guessed)
     return Scores(
         loss.item() / count,
         100 * is_right(guessed, truth).double().mean().item(),
@@ -132,6 +159,8 @@ def evaluate(
     )
 
 
-def _mean(scores: Sequence[Tensor]) -> Tensor:
-    """Logarithms of the mean probabilities."""
+def _mean(scores: Sequence[Tensor], numbers: bool) -> Tensor:
+    """Logarithms of the mean probabilities, or mean numbers."""
+    if numbers:
+        return torch.stack(list(scores)).float().mean(0)
     return torch.stack([s.float().log_softmax(1) for s in scores]).logsumexp(0) - math.log(len(scores))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import torch
 from torch import Tensor
 
@@ -61,8 +59,7 @@ def timed(model: Backbone, images: Tensor, precision: torch.dtype) -> Values:
 def peaks(model: Backbone, batch: int, precision: str, checkpoint: bool = False) -> Values:
     """Of training and inference with a batch, and training's beside that of the twin with exact attention, which is
     100. With `checkpoint`, both use gradient checkpointing."""
-    config = model.config
-    options = {"name": config.owner.name, **{f.name: getattr(config, f.name) for f in dataclasses.fields(config)}}
+    options = {"name": model.name, **vars(model.config)}
     twin = {**options, "attention": "softmax"}
     exact = is_exact(model.attention_expression())
     jobs = [Job(given, batch, precision, checkpoint) for given in ([options] if exact else [options, twin])]

@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from pydantic import PositiveFloat
-from torch import nn
+from torch import Tensor, nn
 
 from vixformer.expressions import options_of, parsed
+from vixformer.ops import gelu
 from vixformer.registry import Configured, Settings, checked
 
 
@@ -23,8 +24,13 @@ class Activation(Configured, family="activation"):
         owner: ClassVar[type[Activation]]
 
 
+class _GELU(nn.GELU):
+    def forward(self, input: Tensor) -> Tensor:
+        return gelu(input)
+
+
 class GELU(Activation, name="gelu"):
-    module = nn.GELU
+    module = _GELU
 
 
 class ReLU(Activation, name="relu"):

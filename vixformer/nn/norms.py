@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vixformer.nn.dense import Linear
+from vixformer.ops import layer_norm
 
 EPS = 1e-6
 NormName = Literal["layer", "channel", "batch", "none"]
@@ -26,7 +26,12 @@ class ChannelNorm(nn.Module):
         self.scale, self.shift = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.zeros(dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.scale.shape, self.scale, self.shift, self.eps)
+        return layer_norm(x, self.scale, self.shift, self.eps)
+
+
+class LayerNorm(nn.LayerNorm):
+    def forward(self, input: Tensor) -> Tensor:
+        return layer_norm(input, self.weight, self.bias, self.eps)
 
 
 class TokenBatchNorm(nn.BatchNorm1d):
@@ -48,7 +53,7 @@ class LinearNorm(nn.Module):
 
 
 NORMS: dict[str, Callable[[int, float], nn.Module]] = {
-    "layer": lambda dim, eps: nn.LayerNorm(dim, eps=eps),
+    "layer": lambda dim, eps: LayerNorm(dim, eps=eps),
     "channel": ChannelNorm,
     "batch": lambda dim, eps: TokenBatchNorm(dim),
     "none": lambda dim, eps: nn.Identity(),

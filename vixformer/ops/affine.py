@@ -17,13 +17,16 @@ DTYPES = (torch.float32, torch.bfloat16)
 SMALL = 2**19
 """Multiply-adds below which torch's product takes less time than the call of a kernel."""
 
+WIDE = 2**20
+"""Weights of a layer from which torch's products of bfloat16 are faster."""
+
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (..., K), weight (N, K) and bias (N) -> (..., N), as `torch.nn.functional.linear`, under autocast too."""
     cast = torch.is_autocast_enabled("cpu")
     dtype = torch.get_autocast_dtype("cpu") if cast else x.dtype
     kernel = dtype in DTYPES and (cast or x.dtype == weight.dtype) and products_are_faster(dtype)
-    if not kernel or not _fits(x, weight, bias):
+    if not kernel or (dtype is torch.bfloat16 and weight.numel() >= WIDE) or not _fits(x, weight, bias):
         return F.linear(x, weight, bias)
     return Affine.call(x.to(dtype), weight, bias)
 

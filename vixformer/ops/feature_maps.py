@@ -41,7 +41,7 @@ class FeatureMap(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Projected:
+class Projected:
     """u = scale `directions` x, with directions (M, K); u = scale x where there are none."""
 
     directions: Tensor | None = None
@@ -60,11 +60,15 @@ class _Projected:
                 f"directions for heads of {width} channels are (features, {width}), not {tuple(self.directions.shape)}"
             )
 
+    def rows(self) -> Tensor | None:
+        """The directions of all features, of which u is made in one product."""
+        return self.directions
+
     def projected(self, x: Tensor) -> Tensor:
         return x * self.scale if self.directions is None else x @ (self.directions.to(x.dtype).t() * self.scale)
 
 
-class ReluMap(_Projected):
+class ReluMap(Projected):
     """max(u, 0) + eps."""
 
     def __call__(self, x: Tensor, keys: bool) -> Tensor:
@@ -73,7 +77,27 @@ class ReluMap(_Projected):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ExpMap(_Projected):
+class MatrixMap(ReluMap):
+    """max(`weight` u, 0) + eps."""
+
+    weight: Tensor
+
+    def __call__(self, x: Tensor, keys: bool) -> Tensor:
+        u = self.projected(x) @ self.weight.to(x.dtype).t()
+        return torch.clamp(u, min=0.0, out=room(u)).add_(self.eps)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.weight, *super().tensors()
+
+    def made_of(self, *tensors: Tensor) -> Self:
+        return replace(self, weight=tensors[0], directions=tensors[1] if len(tensors) > 1 else None)
+
+    def rows(self) -> Tensor:
+        return self.weight if self.directions is None else self.weight @ self.directions
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ExpMap(Projected):
     """exp(u - weight |x|^2 - c) + eps, where c cancels or eps is measured by it: see `stable_exp`."""
 
     weight: float = 0.0
@@ -84,8 +108,20 @@ class ExpMap(_Projected):
         return stable_exp(self.projected(x), square, self.eps, keys, mask, False)
 
 
+class CoshMap(ExpMap):
+    """The same of u and of -u."""
+
+    def __call__(self, x: Tensor, keys: bool, mask: Tensor | None = None) -> Tensor:
+        square = x.square().sum(-1, keepdim=True) * self.weight if self.weight else None
+        u = self.projected(x)
+        return stable_exp(torch.cat([u, -u], -1), square, self.eps, keys, mask, False)
+
+    def rows(self) -> Tensor | None:
+        return None if self.directions is None else torch.cat([self.directions, -self.directions])
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EluMap(_Projected):
+class EluMap(Projected):
     """u, or alpha (exp(u) - 1) where u is negative, + alpha + eps."""
 
     alpha: float = 1.0
@@ -94,11 +130,46 @@ class EluMap(_Projected):
         return F.elu(self.projected(x), self.alpha) + (self.alpha + self.eps)
 
 
-class GeluMap(_Projected):
+class GeluMap(Projected):
     """GELU(u) + eps."""
 
     def __call__(self, x: Tensor, keys: bool) -> Tensor:
         return F.gelu(self.projected(x)) + self.eps
+
+
+class SharesMap(Projected):
+    """softmax(u), at least 1e-12."""
+
+    def __call__(self, x: Tensor, keys: bool) -> Tensor:
+        return softmax_features(self.projected(x))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TaylorMap:
+    """1, u = scale x and the products of each two parts of u, squares over the root of 2: products of features are 1 +
+    s + s^2/2 of those of u."""
+
+    scale: float = 1.0
+
+    def __call__(self, x: Tensor, keys: bool) -> Tensor:
+        # tokens last, which are many, so that products of single parts are long rows
+        u = (x * self.scale).transpose(-1, -2).contiguous()
+        # a product of two parts comes twice in the square of a sum, so at one half it has the weight 1
+        products = [u[..., i : i + 1, :] * u[..., i + 1 :, :] for i in range(u.shape[-2] - 1)]
+        return torch.cat([torch.ones_like(u[..., :1, :]), u, u.square() * 0.5**0.5, *products], -2).transpose(-1, -2)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return ()
+
+    def made_of(self, *tensors: Tensor) -> Self:
+        return self
+
+    def check(self, width: int) -> None:
+        pass
+
+    @staticmethod
+    def features(width: int) -> int:
+        return 1 + width + width * (width + 1) // 2
 
 
 class _Whole:
@@ -217,7 +288,7 @@ _laid = WeakIdKeyDictionary()
 def laid_out(directions: Tensor, scale: float) -> Laid:
     """Once for as long as they stay what they are. Their values are compared and not their version, which `.data` goes
     around."""
-    if not unwatched():
+    if not unwatched() or directions.requires_grad:
         return _lay(directions, scale)
     known = _laid.get(directions)
     if known is None or known.scale != scale or not torch.equal(known.source, directions):

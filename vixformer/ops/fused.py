@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from vixformer.ops import native
@@ -17,6 +18,7 @@ from vixformer.ops.feature_attention import feature_attention, linear_weights
 from vixformer.ops.feature_maps import (
     FOCUSED_EPS,
     LEAST_SHARE,
+    CoshMap,
     CosineMap,
     EluMap,
     ExpMap,
@@ -24,8 +26,12 @@ from vixformer.ops.feature_maps import (
     FocusedMap,
     GeluMap,
     HedgehogMap,
+    MatrixMap,
     NetworkMap,
+    Projected,
     ReluMap,
+    SharesMap,
+    TaylorMap,
     laid_out,
     quarter_turn,
 )
@@ -33,9 +39,17 @@ from vixformer.ops.native import LANES, pointer
 from vixformer.ops.operation import Arguments, Gradients, Operation, Sizes
 from vixformer.ops.precision import wide
 
-RELU, EXPONENTIAL, ELU, GELU, NETWORK, SMOOTH, COSINE, HEDGEHOG, FOCUSED = range(9)
+RELU, EXPONENTIAL, ELU, GELU, NETWORK, SMOOTH, COSINE, HEDGEHOG, FOCUSED, SHARES, TAYLOR = range(11)
 """What linear.c calls the maps."""
-KINDS: dict[type, int] = {ReluMap: RELU, ExpMap: EXPONENTIAL, EluMap: ELU, GeluMap: GELU}
+KINDS: dict[type, int] = {
+    ReluMap: RELU,
+    MatrixMap: RELU,
+    ExpMap: EXPONENTIAL,
+    CoshMap: EXPONENTIAL,
+    EluMap: ELU,
+    GeluMap: GELU,
+    SharesMap: SHARES,
+}
 POWERS = range(1, 9)
 """Of focused attention that the kernel knows."""
 
@@ -63,7 +77,8 @@ def linear_attention(
     made = _described(phi.made_of(*(t.float() for t in phi.tensors())), q)
     tensors = native.readable(q, k, v)
     hidden = None if mask is None else mask.contiguous()
-    return LinearAttention.call(*tensors, *made, eps, hidden, wanted(*tensors, *made[3:7])).to(v.dtype)
+    learned = wanted(made[0])
+    return LinearAttention.call(*tensors, *made, eps, learned, hidden, wanted(*tensors, *made)).to(v.dtype)
 
 
 def _described(phi: FeatureMap, q: Tensor) -> Arguments:
@@ -100,12 +115,18 @@ def _described(phi: FeatureMap, q: Tensor) -> Arguments:
         return None, None, _all_kept(2 * width, q), phi.query, None, phi.key, None, HEDGEHOG, 1.0, 0.0, LEAST_SHARE
     if isinstance(phi, FocusedMap):
         return None, None, None, None, phi.factor, None, None, FOCUSED, float(phi.power), 0.0, FOCUSED_EPS
-    assert isinstance(phi, ReluMap | ExpMap | EluMap | GeluMap)
-    laid = None if phi.directions is None else laid_out(phi.directions, phi.scale)
+    if isinstance(phi, TaylorMap):
+        features = phi.features(width)
+        keep = F.pad(_all_kept(features, q), (0, -features % LANES))
+        return None, None, keep, None, None, None, None, TAYLOR, phi.scale, 0.0, 0.0
+    assert isinstance(phi, Projected)
+    rows = phi.rows()
+    laid = None if rows is None else laid_out(rows, phi.scale)
     directions = (None, None, None) if laid is None else (laid.across, laid.along, laid.keep)
     weight = phi.weight if isinstance(phi, ExpMap) else phi.alpha if isinstance(phi, EluMap) else 0.0
     shift = phi.alpha if isinstance(phi, EluMap) else 0.0
-    return *directions, None, None, None, None, KINDS[type(phi)], phi.scale, weight, phi.eps + shift
+    least = LEAST_SHARE if isinstance(phi, SharesMap) else phi.eps + shift
+    return *directions, None, None, None, None, KINDS[type(phi)], phi.scale, weight, least
 
 
 def linear_attention_slow(q: Tensor, k: Tensor, v: Tensor, phi: FeatureMap, eps: float = 0.0) -> Tensor:
@@ -131,22 +152,22 @@ def _known(phi: FeatureMap, q: Tensor, k: Tensor, v: Tensor) -> bool:
         or not kernel_takes(*phi.tensors(), dtypes=FLOATS)
     ):
         return False
-    if isinstance(phi, ReluMap | ExpMap | EluMap | GeluMap) and type(phi) in KINDS:
-        return phi.directions is None or not wanted(phi.directions)
+    if type(phi) in KINDS:
+        return True
     if isinstance(phi, HedgehogMap):
         return phi.query.shape == phi.key.shape == (q.shape[1], q.shape[3], q.shape[3])
     if isinstance(phi, FocusedMap):
         return phi.factor.shape == (q.shape[1], q.shape[3]) and phi.power in POWERS
     if isinstance(phi, NetworkMap):
         return len(phi.bias) % LANES == len(phi.shift) % LANES == 0
-    return type(phi) is CosineMap
+    return type(phi) in (CosineMap, TaylorMap)
 
 
 class LinearAttention(Operation, name="linear_attention"):
     """Keeps q, k, v and the output, which the layer after it keeps anyway, and what many keys add up to. Features are
     made again."""
 
-    _options = "int kind, float scale, float weight, float eps, float total_eps, Tensor? mask"
+    _options = "int kind, float scale, float weight, float eps, float total_eps, bool learned, Tensor? mask"
     _made_of = "Tensor? across, Tensor? along, Tensor? keep, Tensor? first, Tensor? bias, Tensor? second, Tensor? shift"
     takes = f"Tensor q, Tensor k, Tensor v, {_made_of}, {_options}, bool train"
     gives = "(Tensor, Tensor)"
@@ -155,7 +176,7 @@ class LinearAttention(Operation, name="linear_attention"):
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        (across, _, keep), weights, options, mask, train = rest[:3], rest[3:7], rest[7:12], *rest[12:14]
+        (across, _, keep), weights, options, mask, train = rest[:3], rest[3:7], rest[7:13], *rest[13:15]
         out, summaries = native.like(q), _summaries(q, keep, options[0], train)
         keep = _all_kept(q.shape[-1], q) if keep is None else keep
         laid = _turned(*weights)
@@ -174,15 +195,15 @@ class LinearAttention(Operation, name="linear_attention"):
 
     @staticmethod
     def fake(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        return native.like(q), _summaries(q, rest[2], rest[7], rest[13])
+        return native.like(q), _summaries(q, rest[2], rest[7], rest[14])
 
     @staticmethod
     def kept(inputs: Arguments, made: tuple[Tensor, ...]) -> Arguments:
-        return *inputs[:3], *made, *inputs[3:16]
+        return *inputs[:3], *made, *inputs[3:17]
 
     @staticmethod
     def backward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, summaries: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        (across, along, keep), weights, options, mask, grad = rest[:3], rest[3:7], rest[7:12], *rest[12:14]
+        (across, along, keep), weights, options, mask, grad = rest[:3], rest[3:7], rest[7:13], *rest[13:15]
         made, learned = LinearAttention.fake_backward(q, k, v, out, summaries, *rest)
         keep = _all_kept(q.shape[-1], q) if keep is None else keep
         laid = *_turned(*weights), *(None if t is None else t.contiguous() for t in (weights[0], weights[2]))
@@ -195,14 +216,16 @@ class LinearAttention(Operation, name="linear_attention"):
     def fake_backward(
         q: Tensor, k: Tensor, v: Tensor, out: Tensor, summaries: Tensor, *rest: Any
     ) -> tuple[Tensor, Tensor]:
-        weights = [0 if t is None else t.numel() for t in rest[3:7]]
-        each = {NETWORK: sum(weights), SMOOTH: sum(weights), HEDGEHOG: 2 * q.shape[-1] ** 2, FOCUSED: q.shape[-1]}
-        return native.side_by_side(q), q.new_empty(*q.shape[:2], each.get(rest[7], 0), dtype=torch.float32)
+        weights = sum(0 if t is None else t.numel() for t in rest[3:7])
+        each = {NETWORK: weights, SMOOTH: weights, HEDGEHOG: 2 * q.shape[-1] ** 2, FOCUSED: q.shape[-1]}
+        count = rest[0].numel() if rest[12] else each.get(rest[7], 0)
+        return native.side_by_side(q), q.new_empty(*q.shape[:2], count, dtype=torch.float32)
 
     @staticmethod
     def gradients(made: tuple[Tensor, Tensor], kept: Arguments, _: object) -> Gradients:
         qkv, learned = made
         weights: tuple[Tensor | None, ...] = (None,) * 4
+        across = learned.sum((0, 1)).view(kept[5].shape) if kept[17] else None
         if kept[12] in (NETWORK, SMOOTH):
             first, bias, second, shift = learned.sum((0, 1)).split([t.numel() for t in kept[8:12]])
             weights = first.view(kept[8].shape[::-1]).t(), bias, second.view(kept[10].shape[::-1]).t(), shift
@@ -211,7 +234,7 @@ class LinearAttention(Operation, name="linear_attention"):
             weights = query, None, key, None
         elif kept[12] == FOCUSED:
             weights = None, learned.sum(0), None, None
-        return *native.parts(qkv), None, None, None, *weights, *(None,) * 7
+        return *native.parts(qkv), across, None, None, *weights, *(None,) * 8
 
     @staticmethod
     def flops(q: Sizes, k: Sizes, v: Sizes, *rest: Any) -> int:

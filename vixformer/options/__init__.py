@@ -25,7 +25,7 @@ from vixformer.options.fields import (
     words,
 )
 from vixformer.options.help import help_of, usage
-from vixformer.options.hints import Means, Separated, described, names_of, takes
+from vixformer.options.hints import Means, Separated, names_of, takes
 from vixformer.options.parse import parse, pick_kind, unknown_option, value_of
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "Separated",
     "all_options",
     "as_typed",
-    "described",
     "find_options",
     "first_paragraph",
     "flag_of",

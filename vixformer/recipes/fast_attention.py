@@ -32,18 +32,10 @@ from vixformer.recipes.catalog import add, add_as_printed
 CIFAR = ViT.Config(
     patch_size=4, embed_dim=128, depth=6, num_heads=8, head_dim=32, mlp_dim=200, drop_rate=0.15, pos_drop_rate=0.15
 )
-WIDE = ViT.Config(
-    patch_size=4, embed_dim=200, depth=6, num_heads=8, head_dim=64, mlp_dim=256, drop_rate=0.15, pos_drop_rate=0.15
-)
-TINY = ViT.Config(
-    patch_size=4, embed_dim=256, depth=6, num_heads=8, head_dim=32, mlp_dim=256, drop_rate=0.18, pos_drop_rate=0.18
-)
-TINY_8 = ViT.Config(
-    patch_size=8, embed_dim=256, depth=6, num_heads=8, head_dim=32, mlp_dim=256, drop_rate=0.18, pos_drop_rate=0.18
-)
-TINY_8_LESS = ViT.Config(
-    patch_size=8, embed_dim=256, depth=6, num_heads=8, head_dim=32, mlp_dim=256, drop_rate=0.15, pos_drop_rate=0.15
-)
+WIDE = replace(CIFAR, embed_dim=200, head_dim=64, mlp_dim=256)
+TINY = replace(CIFAR, embed_dim=256, mlp_dim=256, drop_rate=0.18, pos_drop_rate=0.18)
+TINY_8 = replace(TINY, patch_size=8)
+TINY_8_LESS = replace(TINY_8, drop_rate=0.15, pos_drop_rate=0.15)
 
 EXPERIMENTS: dict[str, tuple[str, ViT.Config, int, int, int, float]] = {
     "exp1": ("cifar10", CIFAR, 16, 70, 10, 1.5e-3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -23,8 +24,6 @@ from vixformer.training.parts import load_parts
 PICTURES = ("examples", "steps", "augmentation", "patches", "confused", "attention", "heads")
 MOST_COUNTED = 2000
 """Images whose pixels a histogram counts."""
-
-
 MAPS = 2
 """Images on which attention maps are drawn."""
 
@@ -57,10 +56,9 @@ def collect(
     figures += [
         figure for name, bench in benches.items() if (figure := benched(bench, f"bench-{file_name(name)}")) is not None
     ]
+    report = Report(groups, figures, (), found.unfinished, found.damaged, (), command, title, margin=margin, live=live)
     if live:
-        return Report(
-            groups, figures, (), found.unfinished, found.damaged, (), command, title, margin=margin, live=True
-        )
+        return report
     tell("looking at data and models")
     without: list[str] = []
     for data in dict.fromkeys(group.data for group in groups):
@@ -80,14 +78,4 @@ def collect(
         if only not in names:
             raise ValueError(unknown("figure of these runs", only, names))
         figures, pictures = [f for f in figures if f.name == only], [p for p in pictures if p.name == only]
-    return Report(
-        groups,
-        figures,
-        pictures,
-        found.unfinished,
-        list(dict.fromkeys(damaged)),
-        without,
-        command,
-        title,
-        margin=margin,
-    )
+    return replace(report, figures=figures, pictures=pictures, damaged=list(dict.fromkeys(damaged)), without=without)

@@ -15,7 +15,7 @@ from vixformer.report.figures.figure import brief
 from vixformer.report.sentences import Answer
 from vixformer.results.cells import duration
 from vixformer.results.evidence import LEVEL, METHODS, Effect
-from vixformer.results.groups import Group, counted, differing, twin
+from vixformer.results.groups import Group, by_protocol, counted, differing, twin
 from vixformer.results.power import need
 from vixformer.results.runs import Run
 
@@ -36,7 +36,7 @@ class Conclusion:
     why: str = ""
     """What makes the verdict, in a sentence."""
     effect: Effect | None = None
-    facts: Mapping[str, str] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
     command: str = ""
     """What to type to know more."""
     other: str = ""
@@ -45,18 +45,14 @@ class Conclusion:
     def to_dict(self, margin: float) -> Values:
         found = self.effect
         bar = None if found is None else {"mean": found.mean, "low": found.low, "high": found.high, "margin": margin}
-        told = {
-            key: getattr(self, key) for key in ("protocol", "headline", "verdict", "model", "other", "why", "command")
-        }
-        return {**told, "facts": dict(self.facts), "difference": bar and {**bar, "says": str(found)}}
+        told = {key: value for key, value in vars(self).items() if key != "effect"}
+        return {**told, "difference": bar and {**bar, "says": str(found)}}
 
 
 def conclusions(groups: Sequence[Group], answers: Mapping[str, Sequence[Answer]], margin: float) -> list[Conclusion]:
     """One for each protocol, the largest first."""
-    alike: dict[str, list[Group]] = {}
-    for group in groups:
-        alike.setdefault(group.protocol, []).append(group)
-    found = [(some, _conclusion(protocol, some, answers.get(protocol, ()), margin)) for protocol, some in alike.items()]
+    alike = by_protocol(groups).items()
+    found = [(some, _conclusion(protocol, some, answers.get(protocol, ()), margin)) for protocol, some in alike]
     found.sort(key=lambda pair: (pair[1].effect is None, -sum(len(group.runs) for group in pair[0])))
     return [conclusion for _, conclusion in found]
 

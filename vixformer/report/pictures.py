@@ -16,9 +16,9 @@ from torch import Tensor
 from vixformer.backbones.backbone import BEST, Backbone, BackboneConfig, from_pretrained
 from vixformer.data.dataset import Images
 from vixformer.data.loader import Loader
-from vixformer.report.figures.figure import a_protocol, file_name
+from vixformer.report.figures.figure import file_name
 from vixformer.report.maps import MOST_TOKENS, looks, overlay, sheet
-from vixformer.results.groups import Group
+from vixformer.results.groups import Group, by_protocol
 from vixformer.training.parts import Parts, load_parts
 
 SIDE, LETTERS = 72, 12
@@ -102,7 +102,7 @@ def all_pictures(
         able = ((group, model) for group in trained if (model := _model(group, problem)) is not None)
         if (best_model := next(able, None)) is not None:
             found += confused(data, parts, *best_model)
-            sets = a_protocol(trained).values()  # those that have exact and efficient models first, then the largest
+            sets = by_protocol(trained).values()  # those that have exact and efficient models first, then the largest
             found += attention(
                 data, parts, max(sets, key=lambda s: (len({group.exact for group in s}), len(s))), problem, maps
             )
@@ -157,21 +157,19 @@ def examples(data: str, parts: Parts, most: int = 20, shown: int = 6) -> Picture
 
 def steps(data: str, parts: Parts) -> Picture:
     """Crop, flip and normalization one after the other, on the first training images."""
-    loader = parts.train
-    generator, kept = torch.Generator().manual_seed(0), (loader.mean, loader.std)
-    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in kept)
+    loader, generator = parts.train, torch.Generator().manual_seed(0)
+    mean, std = _statistics(loader)
     whole, none = loader.augmentation, replace(loader.augmentation, crop=0, flip=False, rotate=0.0, cutout=0)
     moved = replace(none, crop=whole.crop, rotate=whole.rotate, cutout=whole.cutout)
     rows: list[tuple[str, list[tuple[str, Image.Image]]]] = []
     for i in range(min(3, len(loader.images))):
         stored = _stored(loader.images, i)
-        cropped = _as_trained(replace(loader, augmentation=moved), i, generator) * std + mean
+        (cropped,) = _as_trained(replace(loader, augmentation=moved), i, 1, generator)
         flipped = cropped.flip(-1) if whole.flip else cropped
         normal = (flipped - mean) / std
         shown = [("stored", image_of(stored))]
-        shown += (
-            [("cropped" if whole.crop else "rotated", image_of(_bytes(cropped)))] if whole.crop or whole.rotate else []
-        )
+        if whole.crop or whole.rotate:
+            shown.append(("cropped" if whole.crop else "rotated", image_of(_bytes(cropped))))
         shown += [("mirrored", image_of(_bytes(flipped)))] if whole.flip else []
         low, high = normal.min(), normal.max()
         shown += [(f"{low:.1f} to {high:.1f}", image_of(_bytes((normal - low) / (high - low).clamp(min=1e-6))))]
@@ -183,9 +181,17 @@ def steps(data: str, parts: Parts) -> Picture:
     return Picture(f"steps-{data}", f"From the stored image to the model, {data}", side_by_side(rows, side=96), says)
 
 
-def _as_trained(loader: Loader, i: int, generator: torch.Generator) -> Tensor:
-    images, _ = next(iter(loader.batches(torch.full((1,), i), generator)))
-    return images[0]
+def _statistics(loader: Loader) -> tuple[Tensor, Tensor]:
+    """The mean and the standard deviation of each channel."""
+    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (loader.mean, loader.std))
+    return mean, std
+
+
+def _as_trained(loader: Loader, i: int, times: int, generator: torch.Generator) -> Tensor:
+    """An image as training sees it, before it is normalized, from 0 to 1."""
+    images, _ = next(iter(loader.batches(torch.full((times,), i), generator)))
+    mean, std = _statistics(loader)
+    return images * std + mean
 
 
 def _bytes(image: Tensor) -> Tensor:
@@ -193,14 +199,11 @@ def _bytes(image: Tensor) -> Tensor:
 
 
 def augmentation(data: str, parts: Parts) -> Picture:
-    generator = torch.Generator().manual_seed(0)
-    loader, rows = parts.train, []
-    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (loader.mean, loader.std))
+    loader, generator, rows = parts.train, torch.Generator().manual_seed(0), []
     for i in range(min(3, len(loader.images))):
-        index = torch.full((7,), i)
-        images, _ = next(iter(loader.batches(index, generator)))
-        pixels = ((images * std + mean) * 255).clamp(0, 255).to(torch.uint8)
-        rows.append([image_of(_stored(loader.images, i)), *(image_of(p) for p in pixels)])
+        seen = _as_trained(loader, i, 7, generator)
+        shown = (seen * 255).clamp(0, 255).to(torch.uint8)
+        rows.append([image_of(_stored(loader.images, i)), *(image_of(pixels) for pixels in shown)])
     a = loader.augmentation
     ways = [
         *([f"shifted by up to {a.crop} pixels"] if a.crop else []),
@@ -253,14 +256,8 @@ def confused(data: str, parts: Parts, group: Group, model: Backbone, pairs: int 
             )
     if not rows:
         return []
-    return [
-        Picture(
-            f"confused-{data}",
-            f"Most common mistakes, {data}",
-            tiles(rows),
-            f"{group.name}, from the top: {'; '.join(words)}.",
-        )
-    ]
+    says = f"{group.name}, from the top: {'; '.join(words)}."
+    return [Picture(f"confused-{data}", f"Most common mistakes, {data}", tiles(rows), says)]
 
 
 def _guesses(parts: Parts, images: Images, model: Backbone) -> Iterator[int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vixformer.results.evidence import MARGIN, Effect, Judged, averaged, effect, judge, sentence
-from vixformer.results.groups import Group, Placement, comparable, counted, differing, twin
+from vixformer.results.groups import Group, Placement, by_protocol, comparable, counted, differing, twin
 from vixformer.results.runs import Repetition, flat, name_in, repetition
 from vixformer.results.timings import inference_ratio, training_ratio
 
@@ -56,11 +56,8 @@ class Answer:
 def answers(groups: Sequence[Group], margin: float = MARGIN) -> dict[str, list[Answer]]:
     """By data set and protocol: what was trained for longer, or on more, is not compared. The questions of one protocol
     are a family."""
-    alike: dict[str, list[Group]] = {}
-    for group in sorted(groups, key=lambda g: (g.data, g.name)):
-        alike.setdefault(group.protocol, []).append(group)
     found = {}
-    for protocol, some in alike.items():
+    for protocol, some in by_protocol(sorted(groups, key=lambda g: (g.data, g.name))).items():
         if asked := _of_one(some, groups):
             judged = judge([(question.found, "different", margin) for question in asked])
             found[protocol] = [

@@ -16,14 +16,13 @@ from vixformer.measure.machine import in_words
 from vixformer.report.conclusions import conclusions
 from vixformer.report.figures import Figure
 from vixformer.report.figures.costs import PLACE
-from vixformer.report.figures.figure import a_protocol
 from vixformer.report.figures.learning import MOST_MATRICES
 from vixformer.report.figures.style import config, engine
 from vixformer.report.pictures import Picture, uri
 from vixformer.report.sentences import Answer, answers, sentences
 from vixformer.report.table import TEXT, columns
 from vixformer.results.evidence import MARGIN, explained
-from vixformer.results.groups import Group, counted
+from vixformer.results.groups import Group, by_protocol, counted
 from vixformer.results.runs import Run
 from vixformer.version import __version__
 
@@ -72,10 +71,13 @@ class Report:
     def to_dict(self) -> Values:
         found = columns(self.groups, self.answers) if self.groups else []
         rows = [
-            {"exact": g.exact, "protocol": g.protocol, "cells": [{"show": c.cell(g),
-             "value": c.value(g)} for c in found]}
+            {
+                "exact": g.exact,
+                "protocol": g.protocol,
+                "cells": [{"show": c.cell(g), "value": c.value(g)} for c in found],
+            }
             for g in self.groups
-        ]  # fmt: skip
+        ]
         return {
             "title": self.title,
             "lead": self._lead(),
@@ -88,8 +90,8 @@ class Report:
             "warnings": self._warnings(),
             "notes": self._notes() if self.groups else [],
             "explained": {
-                protocol: explained(self.margin, [answer.question.found for answer in some]) for protocol,
-                some in self.answers.items()
+                protocol: explained(self.margin, [a.question.found for a in some])
+                for protocol, some in self.answers.items()
             },
             "sentences": sentences(self.answers),
             "sections": [name for name in SECTIONS if name],
@@ -104,13 +106,7 @@ class Report:
 
     def _figure(self, figure: Figure) -> Values:
         title = figure.title.removesuffix(f", {figure.protocol}")
-        told: Values = {
-            **self._told(figure),
-            "title": title,
-            "protocol": figure.protocol,
-            "letters": figure.letters,
-            "spec": figure.spec,
-        }
+        told = self._told(figure) | {"title": title, **{k: getattr(figure, k) for k in ("protocol", "letters", "spec")}}
         if figure.place is not None:
             told["axis"] = AXES[figure.name.split("-")[1]]
             told["places"] = [
@@ -124,13 +120,8 @@ class Report:
         return told
 
     def _told(self, item: Figure | Picture) -> Values:
-        return {
-            "name": item.name,
-            "title": item.title,
-            "says": item.says,
-            "section": section_of(item.name),
-            "data": item.data,
-        }
+        facts = {key: getattr(item, key) for key in ("name", "title", "says", "data")}
+        return {**facts, "section": section_of(item.name)}
 
     def _foot(self) -> str:
         made = f"Made by vixformer {__version__} on {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
@@ -187,9 +178,9 @@ class Report:
             (g for g in self.groups if g.first.get("per_class")), key=lambda g: -statistics.fmean(g.values("test_top1"))
         )
         return [
-            {"name": g.name, "protocol": g.protocol, "classes": {k: v for k,
-             v in g.first["per_class"].items() if isinstance(v, dict)}}
-            for some in a_protocol(able).values() for g in some[:MOST_MATRICES]
+            {"name": g.name, "protocol": g.protocol,
+             "classes": {k: v for k, v in g.first["per_class"].items() if isinstance(v, dict)}}
+            for some in by_protocol(able).values() for g in some[:MOST_MATRICES]
         ]  # fmt: skip
 
 

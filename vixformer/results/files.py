@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +32,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
             return {name: file.get_tensor(name) for name in names}, note
     except (OSError, SafetensorError, ValueError) as error:
         raise ValueError(f"{path} is missing, damaged or cut short: {error}") from None
+
+
+def inside(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Those whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

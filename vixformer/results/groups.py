@@ -24,6 +24,7 @@ from vixformer.results.runs import (
     Repetition,
     Run,
     Spread,
+    accuracy,
     flat,
     layers_of,
     name_in,
@@ -64,6 +65,11 @@ class Group:
         return self.runs[0].recipe.data.shown
 
     @property
+    def target(self) -> str:
+        """What number is predicted, if one is."""
+        return self.runs[0].recipe.data.target
+
+    @property
     def protocol(self) -> str:
         """In words: what runs must have in common to be compared."""
         recipe = self.runs[0].recipe
@@ -87,9 +93,14 @@ class Group:
         values = self.values(key)
         return spread(values) if values else None
 
+    def accuracy(self, part: str = "test") -> Spread | None:
+        """Of top-1, or of R2 where numbers are predicted, in per cent."""
+        values = [value for run in self.runs if (value := accuracy(run.summary or {}, part)) is not None]
+        return spread(values) if values else None
+
     def repetitions(self) -> dict[Repetition, float]:
         """One value a seed and split, the mean of its folds."""
-        found = ((repetition(run.recipe), (run.summary or {}).get("test_top1")) for run in self.runs)
+        found = ((repetition(run.recipe), accuracy(run.summary or {})) for run in self.runs)
         return averaged((which, value) for which, value in found if value is not None)
 
     def histories(self) -> list[list[Values]]:
@@ -161,17 +172,18 @@ def find_runs(folders: Iterable[Path]) -> Found:
                 names[run.folder] = _name(run, folder)
             except ValueError as error:
                 damaged.append(str(error))
-    found: dict[tuple[str, str], list[Run]] = {}
+    found: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
-        if run.summary is not None and not run.recipe.train.trial:
-            found.setdefault((names[run.folder], alike(run)), []).append(run)
-    firsts: dict[str, list[Run]] = {}
-    for (name, _), group in found.items():
-        firsts.setdefault(name, []).append(group[0])
+        if run.recipe.data.target:
+            damaged.append(f"{run.folder} predicts numbers, which are not compared here: vix runs lists it")
+        elif run.summary is not None and not run.recipe.train.trial:
+            found.setdefault(names[run.folder], {}).setdefault(alike(run), []).append(run)
     groups = []
-    for (name, _), group in found.items():
-        told = "" if len(firsts[name]) == 1 else f" ({_what(group[0], firsts[name])})"
-        groups.append(Group(name + told, tuple(sorted(group, key=lambda run: run.recipe.train.seed))))
+    for name, kinds in found.items():
+        firsts = [group[0] for group in kinds.values()]
+        for group in kinds.values():
+            told = "" if len(firsts) == 1 else f" ({_what(group[0], firsts)})"
+            groups.append(Group(name + told, tuple(sorted(group, key=lambda run: run.recipe.train.seed))))
     return Found(sorted(groups, key=lambda group: group.name), [run for run in runs if run.summary is None], damaged)
 
 
@@ -239,6 +251,14 @@ def differing(a: Group, b: Group) -> list[str]:
     """Fields of their recipes in which they differ, but for attention and what is of a single run."""
     ours, theirs = _but_attention(a), _but_attention(b)
     return [key.split(".")[1] for key in ours if ours[key] != theirs.get(key)]
+
+
+def by_protocol(groups: Iterable[Group]) -> dict[str, list[Group]]:
+    """Accuracies on different images, or after longer training, are not compared."""
+    found: dict[str, list[Group]] = {}
+    for group in groups:
+        found.setdefault(group.protocol, []).append(group)
+    return found
 
 
 def comparable(groups: Iterable[Group]) -> dict[str, list[Group]]:

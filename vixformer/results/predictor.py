@@ -1,4 +1,4 @@
-"""A trained model and what it needs to be asked: pictures in, classes out."""
+"""A trained model and what it needs to be asked: pictures in, classes or numbers out."""
 
 from __future__ import annotations
 
@@ -13,12 +13,23 @@ from torch import Tensor
 from vixformer import hub
 from vixformer.backbones.backbone import BEST, CONFIG_FILE, Backbone, from_pretrained
 from vixformer.data.preprocess import Preprocessing
+from vixformer.jsonfile import Values
 
 
 @dataclass(frozen=True)
 class Guess:
     label: str
-    probability: float
+    """Of a class, or what its number is called."""
+    probability: float = 1.0
+    number: float | None = None
+    """Where the model predicts a number."""
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.probability:.1%}" if self.number is None else f"{self.label} {self.number:.4g}"
+
+    def to_dict(self) -> Values:
+        value = {"probability": round(self.probability, 6)} if self.number is None else {"number": self.number}
+        return {"label": self.label, **value}
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,8 @@ class Predictor:
 
     def guesses(self, logits: Tensor, top: int = 5) -> list[tuple[Guess, ...]]:
         classes = self.preprocessing.classes  # a model may have more outputs than its data had classes
+        if (target := self.preprocessing.target) is not None:
+            return [(Guess(classes[0], number=target[0] + target[1] * row[0]),) for row in logits.tolist()]
         shares = logits.sigmoid() if self.preprocessing.several else logits.softmax(-1)
         values, order = shares[..., : len(classes)].topk(min(top, len(classes)))
         rows = zip(order.tolist(), values.tolist(), strict=True)

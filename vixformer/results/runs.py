@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -174,6 +174,7 @@ def spread(values: Iterable[float]) -> Spread:
     return Spread(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
 
 
-def column(summaries: Sequence[Values], name: str) -> Spread | None:
-    values = [s[name] for s in summaries if s.get(name) is not None]
-    return spread(values) if values else None
+def accuracy(summary: Values, part: str = "test") -> float | None:
+    """Top-1; of numbers, R2. In per cent."""
+    r2 = summary.get(f"{part}_r2")
+    return summary.get(f"{part}_top1") if r2 is None else 100 * r2

@@ -15,6 +15,7 @@ MOST = 1e100
 """Sums and squares of larger numbers overflow."""
 Number = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
@@ -49,7 +50,7 @@ class ConvertedLayer(TypedDict):
 
 class Stage(TypedDict, total=False):
     stage: Required[str]
-    test_top1: Required[Percent]
+    test_top1: Percent
     val_top1: Percent | None
     seconds: Amount
 
@@ -91,9 +92,14 @@ class Summary(TypedDict, total=False):
     data_digest: str
     split_off: str
     """Which images test, where nobody put test images apart."""
-    val_top1: Required[Percent | None]
-    test_top1: Required[Percent]
-    test_top5: Required[Percent]
+    val_top1: Percent | None
+    test_top1: Percent
+    test_top5: Percent
+    target: str
+    """The number that is predicted, which has these instead of top-1 and top-5."""
+    test_mae: Amount
+    test_rmse: Amount
+    test_r2: Number
     per_class: dict[str, ClassScores]
     confusion: list[list[Count]]
     conversion: Conversion
@@ -107,6 +113,10 @@ def check_summary(value: object, where: str) -> Values:
     fitted(Summary, value, f"{where} is damaged")
     assert isinstance(value, dict)
     found: Values = value
+    wanted = ("test_mae", "test_rmse", "test_r2") if "target" in found else ("val_top1", "test_top1", "test_top5")
+    for name in wanted:
+        if name not in found:
+            raise ValueError(f"{where} is damaged: {name} is missing")
     if "confusion" in found:
         classes = [name for name in found.get("per_class", {}) if name not in AVERAGES]
         sizes = {len(found["confusion"]), *map(len, found["confusion"])}
@@ -116,38 +126,6 @@ def check_summary(value: object, where: str) -> Values:
                 f"{where} is damaged: confusion should be {size} x {size}, because per_class has {size} classes"
             )
     return found
-
-
-class Cost(TypedDict):
-    layer: int
-    error: Number
-    loss: Number
-    top1: Number
-    ms: Amount
-    new_ms: Amount
-
-
-class _Ratio(TypedDict):
-    ratio: Amount
-    low: Amount
-    high: Amount
-
-
-class Point(TypedDict):
-    layers: list[int]
-    attention: str
-    loss: Number
-    top1: Number
-    ms: Annotated[float, Field(gt=0, le=MOST)]
-    ratio: NotRequired[_Ratio]
-
-
-class ChosenRecord(TypedDict):
-    """What `vix convert --choose` measured."""
-
-    costs: list[Cost]
-    curve: list[Point]
-    told: NotRequired[str]
 
 
 class _Time(TypedDict):
@@ -163,7 +141,7 @@ class _Row(TypedDict):
 
 class _Probe(TypedDict):
     tokens: Annotated[int, Field(gt=0)]
-    ratio: Annotated[float, Field(gt=0, le=MOST)]
+    ratio: Positive
 
 
 class _Crossing(TypedDict):

@@ -5,32 +5,24 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from vixformer.jsonfile import Given, Values, read_json
 from vixformer.measure.latency import Ratio, paired_ratio
 from vixformer.measure.load import Load
 from vixformer.notes import note
-from vixformer.registry import fitted
+from vixformer.registry import made_of
 from vixformer.results.evidence import welch
 from vixformer.results.groups import Group
 from vixformer.room import cores
 from vixformer.writing import write_json
 
 TIMINGS = "timings.json"
-
-
-class _Session(TypedDict):
-    batch: int
-    machine: Values
-    load: Values
-    ms: dict[str, Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]]
 
 
 @dataclass(frozen=True)
@@ -41,7 +33,7 @@ class Session:
     machine: Values
     load: Values
     """What others did meanwhile."""
-    ms: Mapping[str, Sequence[float]]
+    ms: dict[str, Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]]
     """By the name of a run's folder, the milliseconds of every round."""
 
     def of(self, group: Group) -> Sequence[float] | None:
@@ -61,11 +53,11 @@ def read_sessions(out: Path) -> list[Session]:
     if not path.exists():
         return []
     try:
-        found = fitted(list[_Session], read_json(path), f"{path} is damaged, and vix compare writes it again")
+        found = made_of(list[Session], read_json(path), f"{path} is damaged, and vix compare writes it again")
     except ValueError as error:
         note(str(error))
         return []
-    return [Session(**s) for s in found if len({len(times) for times in s["ms"].values()}) == 1]
+    return [session for session in found if len({len(times) for times in session.ms.values()}) == 1]
 
 
 def inference_ratio(group: Group, other: Group) -> Ratio | None:

@@ -32,7 +32,7 @@ from vixformer.results.evidence import MARGIN
 from vixformer.results.groups import Group, find_runs
 from vixformer.results.runs import HISTORY, SUMMARY
 from vixformer.serve.guard import HEADERS, Guard, policy
-from vixformer.serve.loaded import Models
+from vixformer.serve.loaded import MAP_SIDE, Models
 from vixformer.version import __version__
 
 MOST_MODELS = 8
@@ -240,13 +240,12 @@ def _predict(
     models: Models, data: bytes, names: list[str], top: int, maps: bool, invert: bool, as_is: bool
 ) -> Prediction:
     try:
-        for name in names:
-            models.get(name)
+        stored = [models.get(name).preprocessing.stored for name in names]
     except KeyError as error:
         raise HTTPException(404, error.args[0]) from None
     try:
         with DECODING:
-            picture = open_picture(data)
+            picture = open_picture(data, size=(max(map(max, stored), default=0), MAP_SIDE))
     except ValueError as error:
         raise HTTPException(422, str(error)) from None
     picture = ImageOps.invert(picture) if invert else picture

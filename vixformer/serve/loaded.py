@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from vixformer.results.groups import find_runs
 from vixformer.results.predictor import Guess, Predictor
 
 MAP_SIDE = 168
+MOST = 64
+"""Images that go through a model at a time."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,16 @@ class Answer:
     model: str
     top: tuple[Guess, ...]
     milliseconds: float
-    """The model alone, for one image."""
+    """The model alone, for one image; of images that went through it together, the share of one."""
     inverted: bool
     """Whether the picture was turned from dark on light into light on dark, or back, because the model knows only
     that."""
     maps: dict[str, Image.Image]
     """Of the last layer, and rolled out over all; none where the model has no map."""
+
+
+Found = tuple[Predictor, torch.Tensor, float]
+"""The model, its logits for an image, and milliseconds."""
 
 
 class Models:
@@ -54,8 +61,10 @@ class Models:
     def __init__(self, folders: list[Path], most_bytes: int) -> None:
         self.folders, self.most_bytes = folders, most_bytes
         self.loaded: OrderedDict[str, tuple[Known, Predictor]] = OrderedDict()
-        self.lock = threading.Lock()
-        """One image at a time goes through a model: torch uses all cores for it."""
+        self.lock, self.queue = threading.Lock(), threading.Lock()
+        """One batch at a time goes through a model: torch uses all cores for it. Images that arrive meanwhile wait, and
+        are the next batch."""
+        self.waiting: dict[Known, list[tuple[torch.Tensor, Future[Found]]]] = {}
         self._known: dict[str, Known] = {}
 
     def known(self) -> dict[str, Known]:
@@ -99,15 +108,33 @@ class Models:
         prepare = known.preprocessing
         inverted = not as_is and prepare.reversed(picture)
         shown = (ImageOps.invert(picture) if inverted else picture).convert("L" if prepare.channels == 1 else "RGB")
-        images = prepare([shown])
+        image, answer = prepare([shown])[0], Future[Found]()
+        with self.queue:
+            self.waiting.setdefault(known, []).append((image, answer))
         with self.lock:
-            predictor = self._predictor(known)
-            predictor.logits(images)  # the first call of a shape is not like the others
+            while not answer.done():
+                self._answer(known)
+            predictor, logits, milliseconds = answer.result()
+            drawn = self._maps(predictor.model, image, shown) if maps else {}
+        return Answer(name, predictor.guesses(logits[None], top)[0], milliseconds, inverted, drawn)
+
+    def _answer(self, known: Known) -> None:
+        """The images that wait for a model, together."""
+        with self.queue:
+            waiting = self.waiting.pop(known)
+            batch, left = waiting[:MOST], waiting[MOST:]
+            if left:
+                self.waiting[known] = left
+        try:
+            predictor, images = self._predictor(known), torch.stack([image for image, _ in batch])
             began = time.perf_counter()
             logits = predictor.logits(images)
-            milliseconds = 1e3 * (time.perf_counter() - began)
-            drawn = self._maps(predictor.model, images[0], shown) if maps else {}
-        return Answer(name, predictor.guesses(logits, top)[0], milliseconds, inverted, drawn)
+            milliseconds = 1e3 * (time.perf_counter() - began) / len(batch)
+            for (_, answer), found in zip(batch, logits, strict=True):
+                answer.set_result((predictor, found, milliseconds))
+        except Exception as error:  # each of them tells its own client
+            for _, answer in batch:
+                answer.set_exception(error)
 
     def _predictor(self, known: Known) -> Predictor:
         if known.name in self.loaded and self.loaded[known.name][0] != known:
@@ -120,7 +147,10 @@ class Models:
                 )
             while self.loaded and sum(other.bytes for other, _ in self.loaded.values()) + known.bytes > self.most_bytes:
                 self.loaded.popitem(last=False)
-            self.loaded[known.name] = known, Predictor.load(known.folder)
+            predictor = Predictor.load(known.folder)
+            channels, (height, width) = known.preprocessing.channels, known.preprocessing.size
+            predictor.logits(torch.zeros(1, channels, height, width))  # the first call is not like the others
+            self.loaded[known.name] = known, predictor
         self.loaded.move_to_end(known.name)
         return self.loaded[known.name][1]
 

@@ -25,7 +25,7 @@ from vixformer.config import Recipe, recipe_from_dict
 from vixformer.conversion.parent import parent_model, parent_of, parent_run
 from vixformer.conversion.reduce import reduced
 from vixformer.conversion.start import TEACHING, Start, check_start, start
-from vixformer.data.dataset import Whole, is_right
+from vixformer.data.dataset import Whole, are_numbers, is_right
 from vixformer.data.loader import Loader
 from vixformer.data.preprocess import Preprocessing
 from vixformer.jsonfile import Values
@@ -36,15 +36,12 @@ from vixformer.measure.machine import kernel_calls, machine
 from vixformer.notes import note
 from vixformer.results.runs import HISTORY, LAST, RECIPE, SUMMARY
 from vixformer.training.allocator import keep_freed_memory
-from vixformer.training.average import Average
-from vixformer.training.faults import NotFiniteError, first_not_finite
 from vixformer.training.group import Alone, Group, is_of_the_group, process_device, whole
-from vixformer.training.interrupt import Interrupt
 from vixformer.training.lock import locked
 from vixformer.training.loggers import make_loggers, side_by_side
 from vixformer.training.losses import loss_of
-from vixformer.training.observer import Observer, Stopped
-from vixformer.training.optim import learning_rate, make_optimizer, set_rate
+from vixformer.training.observer import Interrupt, NotFiniteError, Observer, Stopped, first_not_finite
+from vixformer.training.optim import Average, learning_rate, make_optimizer, set_rate
 from vixformer.training.parts import load_parts, pick_device
 from vixformer.training.state import State
 from vixformer.training.summary import prefixed, summarize
@@ -111,12 +108,14 @@ def run(
     name: str | None = None,
     data: Whole | None = None,
     given: Backbone | None = None,
+    seconds: float | None = None,
 ) -> Result:
     """`train` for a recipe called `name` that was checked, and whose parent is in its folder. `data` is the data set
-    where it was read before, `given` the model that `train.weights` names where it was loaded before."""
+    where it was read before, `given` the model that `train.weights` names where it was loaded before. After `seconds`
+    training ends, however many epochs are left; the learning rate has fallen by then."""
     keep_freed_memory()
     with contextlib.ExitStack() as held:
-        return _Run(recipe, folder, observer or Observer(), resume, held, name, data, given).finish()
+        return _Run(recipe, folder, observer or Observer(), resume, held, name, data, given, seconds).finish()
 
 
 class _Run:
@@ -130,8 +129,10 @@ class _Run:
         name: str | None,
         data: Whole | None,
         given: Backbone | None,
+        seconds: float | None,
     ) -> None:
         """`held` gets the lock of the run folder."""
+        self.began, self.limit = time.perf_counter(), seconds
         self.recipe, self.folder, self.observer, self.interrupt = recipe, folder, observer, Interrupt()
         self.calls = kernel_calls()
         self.device = process_device(pick_device(recipe.train.device))
@@ -140,6 +141,7 @@ class _Run:
             self.observer = Observer()
         self.parts = load_parts(recipe, self.device, data)
         self.precision: torch.dtype = getattr(torch, recipe.train.precision)
+        self.monitor = recipe.train.monitor if self.parts.target is None else "val_loss"
         self.loss = loss_of(recipe.train, self.parts.train.images.labels, self.parts.classes, self.device)
         unlocked = folder if self.group.writes else None
         if unlocked is not None and unlocked.is_dir():  # before anything in it is read
@@ -177,12 +179,12 @@ class _Run:
         self.forward: Callable[[Tensor], Tensor] = ops.compiled(wrapped) if recipe.train.compile else wrapped
         if recipe.train.ema:
             self.state.average = Average(begun.model, recipe.train.ema)
-        self.best: dict[str, Tensor] | None = None
-        self.best_average: dict[str, Tensor] | None = None
+        self.kept: dict[str, dict[str, Tensor]] = {}
+        """Where there is no folder: the best weights, and the best averaged ones."""
         self.retreats = 0
         self.snapshot: Any = None
         if last is not None:
-            self.state.load(last, None if self.parts.val is None else recipe.train.monitor)
+            self.state.load(last, None if self.parts.val is None else self.monitor)
         elif begun.conversion is not None:
             self._keep_best()
             self._save()  # teaching may have taken minutes
@@ -249,6 +251,8 @@ class _Run:
         if train.epochs == 0 and state.conversion is None:
             self._keep_best()
         while state.epoch < train.epochs and not self._patience_is_over():
+            if state.epoch and self._progress(0) >= train.epochs:
+                break
             try:
                 self._epoch()
             except NotFiniteError:
@@ -279,7 +283,9 @@ class _Run:
         state.model.train()
         began = saved = time.perf_counter()
         for images, labels in loader.batches(order, state.augment, state.batch):
-            rate = state.rate_factor * learning_rate(train, state.epoch + state.batch / len(loader))
+            if state.batch and state.batch % train.accumulate == 0 and self._progress(state.batch) >= train.epochs:
+                break  # the time is over
+            rate = state.rate_factor * learning_rate(train, self._progress(state.batch))
             loss = self._step(images, labels, rate)
             state.batch += 1
             self.observer.batch_done(state, loss)
@@ -309,9 +315,8 @@ class _Run:
         loss = self.loss(scores, labels)
         weight = self.group.weight(count)
         loss = loss * weight
-        value, hits = self.group.sums(
-            loss.item() / self.group.size, float(is_right(scores.argmax(1), labels).sum()) if weight else 0.0
-        )
+        right = float(is_right(scores.argmax(1), labels).sum()) if weight and not are_numbers(labels) else 0.0
+        value, hits = self.group.sums(loss.item() / self.group.size, right)
         if not math.isfinite(value):
             self._complain(images, rate, value)
         state.scaler.scale(loss / train.accumulate).backward()
@@ -333,6 +338,14 @@ class _Run:
                 state.average.update(state.model, state.steps)
         return value
 
+    def _progress(self, batch: int) -> float:
+        """Epochs into training before this batch; where the time is limited and shorter than planned, as far as the
+        time is."""
+        done = self.state.epoch + batch / len(self.parts.train)
+        if self.limit is None:
+            return done
+        return max(done, self.recipe.train.epochs * (time.perf_counter() - self.began) / self.limit)
+
     def _redraws(self) -> bool:
         """Every `redraw_every` steps, if as many steps are left: new features near the end would undo what was
         learned."""
@@ -346,9 +359,9 @@ class _Run:
         sums = state.sums
         record: Values = {
             "epoch": state.epoch + 1,
-            "lr": state.rate_factor * learning_rate(train, state.epoch + (state.batch - 1) / len(self.parts.train)),
+            "lr": state.rate_factor * learning_rate(train, self._progress(state.batch - 1)),
             "train_loss": sums["loss"] / sums["images"],
-            "train_top1": 100 * sums["hits"] / sums["images"],
+            **({} if self.parts.target else {"train_top1": 100 * sums["hits"] / sums["images"]}),
             "seconds": state.seconds,
         }
         began = time.perf_counter()
@@ -366,7 +379,8 @@ class _Run:
         if self._best_epoch() == len(state.history) - 1:
             self._keep_best()
         if state.average is not None and self._best_epoch("ema_") == len(state.history) - 1:
-            self._keep_average(state.average)
+            with state.average.in_place_of(state.model):
+                self._keep(state.model, AVERAGE)
         state.epoch, state.batch, state.seconds = state.epoch + 1, 0, 0.0
         state.sums = dict.fromkeys(sums, 0.0)
         for logger in self.loggers:
@@ -376,9 +390,9 @@ class _Run:
     def _measured(self, alone: bool) -> Result:
         """`alone` says whether the run had one process."""
         state, history = self.state, self.state.history
-        state.model = self._best_model(alone, BEST, self.best, state.model)
-        if (smaller := reduced(self.state.model)) is not self.state.model:
-            self.state.model = smaller
+        state.model = self._best_model(alone, BEST, state.model)
+        if (smaller := reduced(state.model)) is not state.model:
+            state.model = smaller
             self._keep_best()
         began = time.perf_counter()
         scores = self._evaluate(self.parts.test)
@@ -402,7 +416,7 @@ class _Run:
         """Numbers of the test set beside the one that counts: of the averaged weights, and of several views."""
         train, found = self.recipe.train, {}
         if train.ema and self.state.history:
-            model = self._best_model(alone, AVERAGE, self.best_average, copy.deepcopy(self.state.model))
+            model = self._best_model(alone, AVERAGE, copy.deepcopy(self.state.model))
             found = {
                 "ema_best_epoch": self._best_epoch("ema_") + 1,
                 **prefixed("ema_test", self._evaluate(self.parts.test, model)),
@@ -442,7 +456,7 @@ class _Run:
     def _best_epoch(self, whose: str = "") -> int:
         """By the validation part; the last one where there is none; -1 where what was started from was better than all
         that came. `whose` is "ema_" for the averaged weights."""
-        history, monitor = self.state.history, self.recipe.train.monitor
+        history, monitor = self.state.history, self.monitor
         if self.parts.val is None:
             return len(history) - 1
         best = max if monitor == "val_top1" else min  # the earlier of two that are equal
@@ -466,21 +480,12 @@ class _Run:
         )
 
     def _keep_best(self) -> None:
-        model = self._plain()
-        if self.folder is None:
-            self.best = copy.deepcopy(model.state_dict())
-        else:
-            self._store(model, BEST)
+        self._keep(self._plain(), BEST)
 
-    def _keep_average(self, average: Average) -> None:
+    def _keep(self, model: Backbone, name: str) -> None:
         if self.folder is None:
-            self.best_average = copy.deepcopy(average.weights)
-        else:
-            with average.in_place_of(self.state.model):
-                self._store(self.state.model, AVERAGE)
-
-    def _store(self, model: Backbone, name: str) -> None:
-        if self.folder is not None and self.group.writes:
+            self.kept[name] = copy.deepcopy(model.state_dict())
+        elif self.group.writes:
             try:
                 model.save_pretrained(self.folder / name)
                 Preprocessing.of(self.parts.train).save(self.folder / name)
@@ -500,11 +505,10 @@ class _Run:
         plain.load_state_dict(weights)
         return plain
 
-    def _best_model(self, alone: bool, name: str, kept: dict[str, Tensor] | None, model: Backbone) -> Backbone:
+    def _best_model(self, alone: bool, name: str, model: Backbone) -> Backbone:
         """What was stored under this name, in this model if it fits."""
         if self.folder is None:
-            assert kept is not None
-            model.load_state_dict(kept)
+            model.load_state_dict(self.kept[name])
             return model
         if alone:
             # it was reduced before an interruption, or is damaged

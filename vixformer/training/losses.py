@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vixformer.config import Train
+from vixformer.data.dataset import are_numbers
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """Of scores (B, C), float32, and labels (B,)."""
@@ -19,7 +20,11 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 def loss_of(train: Train, labels: Tensor, classes: Sequence[str], device: torch.device) -> Loss:
     """`labels` are those of the training images, for weights by how often a class occurs. Where an image may have
-    several labels, each has a loss of its own."""
+    several labels, each has a loss of its own; numbers have that of the difference."""
+    if are_numbers(labels):
+        return partial(_difference, huber=_is_huber(train))
+    if train.loss == "huber":
+        raise ValueError("train.loss=huber is for numbers: name their column with data.target, or leave out the loss")
     if labels.dim() > 1:
         return partial(_each_label, weights=_label_weights(train, labels, device), smoothing=train.label_smoothing)
     weights = _class_weights(train, labels, classes)
@@ -27,6 +32,18 @@ def loss_of(train: Train, labels: Tensor, classes: Sequence[str], device: torch.
     if train.loss == "focal":
         return partial(focal, gamma=train.focal_gamma, weights=weights)
     return partial(F.cross_entropy, weight=weights, label_smoothing=train.label_smoothing)
+
+
+def _is_huber(train: Train) -> bool:
+    """Label smoothing, which recipes may have, does nothing to numbers."""
+    if train.loss == "focal" or train.class_weights is not False:
+        raise ValueError("data.target has numbers, not classes: leave out train.loss=focal and train.class_weights")
+    return train.loss == "huber"
+
+
+def _difference(scores: Tensor, numbers: Tensor, huber: bool) -> Tensor:
+    """Of scores (B, 1) from numbers (B,), which are multiples of their standard deviation."""
+    return (F.huber_loss if huber else F.mse_loss)(scores[:, 0], numbers)
 
 
 def _each_label(scores: Tensor, labels: Tensor, weights: Tensor | None, smoothing: float) -> Tensor:

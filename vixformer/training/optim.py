@@ -1,15 +1,18 @@
-"""Optimisers, and learning rates as a function of time alone, so that there is no state to store."""
+"""Optimizers, learning rates as a function of time alone, so that there is no state to store, and averages of
+weights."""
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from vixformer.backbones.backbone import Backbone
 from vixformer.config import Train
-from vixformer.training.muon import Muon
 
 SCALE = "scale"
 """In a group of weights, the factor on the learning rate."""
@@ -86,3 +89,81 @@ def _factor(train: Train, t: float, share: float) -> float:
 def _cosine(share: float) -> float:
     """From one to zero."""
     return (1 + math.cos(math.pi * share)) / 2
+
+
+class Average:
+    """`weights` are those of a model: parameters are averaged, and buffers, such as random features, are the last
+    ones."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module, steps: int) -> None:
+        """After optimizer step number `steps`. The first steps count more, because the start means nothing."""
+        decay = min(self.decay, (1 + steps) / (10 + steps))
+        parameters = dict(model.named_parameters(remove_duplicate=False))
+        now = model.state_dict()
+        for name, tensor in now.items():
+            if name in parameters and tensor.is_floating_point():
+                self.weights[name].lerp_(tensor, 1 - decay)
+            else:
+                self.weights[name].copy_(tensor)
+
+    @contextlib.contextmanager
+    def in_place_of(self, model: nn.Module) -> Iterator[None]:
+        """The model has these weights inside."""
+        kept = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        model.load_state_dict(self.weights)
+        try:
+            yield
+        finally:
+            model.load_state_dict(kept)
+
+
+A, B, C = 3.4445, -4.7750, 2.0315
+"""Of the polynomial that brings singular values close to 1 (Newton-Schulz)."""
+STEPS = 5
+MOMENTUM = 0.95
+LIKE_ADAMW = 0.2
+"""Root mean square of an update of AdamW, which updates of matrices get too, so that one learning rate suits both
+(arXiv:2502.16982)."""
+
+
+class Muon(torch.optim.AdamW):
+    """Groups with `muon=True` are updated by the orthogonalized momentum of their gradients (Nesterov's)."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        groups = self.param_groups
+        self.param_groups = [group for group in groups if not group["muon"]]
+        try:
+            loss = super().step(closure)
+        finally:
+            self.param_groups = groups
+        for group in groups:
+            if group["muon"]:
+                for p in group["params"]:
+                    if p.grad is not None:
+                        self._update(p, p.grad, group["lr"], group["weight_decay"])
+        return loss
+
+    def _update(self, p: Tensor, grad: Tensor, lr: float, decay: float) -> None:
+        state = self.state[p]
+        if not state:
+            state["momentum"] = torch.zeros_like(p)
+        momentum = state["momentum"].lerp_(grad, 1 - MOMENTUM)
+        update = orthogonalized(grad.lerp(momentum, MOMENTUM))
+        p.mul_(1 - lr * decay).add_(update, alpha=-lr * LIKE_ADAMW * max(p.shape) ** 0.5)
+
+
+def orthogonalized(matrix: Tensor) -> Tensor:
+    """About U V' of its singular value decomposition U S V'."""
+    x = matrix / matrix.norm().clamp(min=1e-7)
+    if wide := x.shape[0] > x.shape[1]:
+        x = x.T
+    for _ in range(STEPS):
+        square = x @ x.T
+        x = A * x + torch.addmm(square, square, square, beta=B, alpha=C) @ x
+    return x.T if wide else x

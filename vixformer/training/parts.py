@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from vixformer.config import Data, Recipe
 from vixformer.data import split
-from vixformer.data.dataset import Images, Whole
+from vixformer.data.dataset import Images, Whole, are_numbers
 from vixformer.data.loader import Augmentation, Loader, channel_statistics
 from vixformer.measure.machine import usable
 from vixformer.notes import note
@@ -28,6 +29,11 @@ class Parts:
     split_off: str = ""
     """Which images test, in a sentence, where nobody put test images apart."""
 
+    @property
+    def target(self) -> tuple[float, float] | None:
+        """Mean and standard deviation of the numbers to predict; None of classes."""
+        return self.train.target
+
 
 class Reader:
     """Reads a data set once for all runs that follow one another on it. It keeps the last one, because they are large,
@@ -38,20 +44,24 @@ class Reader:
         self.digests: dict[object, str] = {}
 
     def __call__(self, data: Data) -> Whole:
-        key = (data.name, data.root, data.resize, data.test_split, data.gray)
+        key = _key(data)
         if self.last is None or self.last[0] != key:
             self.last = None
             self.last = key, _read(data)
         return self.last[1]
 
     def digest(self, data: Data) -> str:
-        key = (data.name, data.root, data.resize, data.test_split, data.gray)
+        key = _key(data)
         if key not in self.digests:
             self.digests[key] = self(data).digest
         return self.digests[key]
 
     def forget(self) -> None:
         self.last = None
+
+
+def _key(data: Data) -> object:
+    return data.name, data.root, data.resize, data.test_split, data.gray, data.target
 
 
 def _read(data: Data) -> Whole:
@@ -67,7 +77,8 @@ def load_parts(recipe: Recipe, device: torch.device, whole: Whole | None = None)
     data, train = recipe.data, recipe.train
     whole = whole or _read(data)
     everything, test = whole.train, whole.test
-    if len(everything.classes) < 2:
+    numbers = are_numbers(everything.labels)
+    if len(everything.classes) < 2 and not numbers:
         single = " ".join(everything.classes)
         raise ValueError(f"{data.name} has only one class, {single}: add images of at least one more class")
     everything = everything.take(split.fraction(everything.labels, data.fraction, data.split_seed))
@@ -93,18 +104,29 @@ def load_parts(recipe: Recipe, device: torch.device, whole: Whole | None = None)
             )
     size = learn.shape[1:] if data.resize is None else (data.resize, data.resize)
 
+    target = _spread(learn.labels.double()) if numbers else None
+
     def loader(images: Images, augmentation: Augmentation | None = None) -> Loader:
-        return Loader(images, train.batch_size, mean, std, size, device, augmentation or Augmentation())
+        return Loader(images, train.batch_size, mean, std, size, device, augmentation or Augmentation(), target)
 
     augmentation = only(Augmentation, data)
-    if learn.labels.dim() > 1 and data.balanced:
-        raise ValueError(f"images of {data.name} have several labels: leave out data.balanced")
+    if data.balanced and learn.labels.is_floating_point():
+        what = "numbers to predict" if numbers else "several labels"
+        raise ValueError(f"images of {data.name} have {what}: leave out data.balanced")
     if learn.pixels.is_floating_point() and (data.rand_augment or data.auto_augment or data.color_jitter):
         raise ValueError(
             f"{data.name} has no colors: leave out data.rand_augment, data.auto_augment and data.color_jitter"
         )
     val = loader(everything.take(held)) if len(held) else None
     return Parts(loader(learn, augmentation), val, loader(test), learn.classes, whole.digest, whole.split_off)
+
+
+def _spread(numbers: Tensor) -> tuple[float, float]:
+    """Mean and standard deviation, of numbers that differ."""
+    deviation = numbers.std(correction=0).item()
+    if deviation == 0:
+        raise ValueError(f"all training images have the number {numbers[0].item():g}: there is nothing to predict")
+    return numbers.mean().item(), deviation
 
 
 def pick_device(name: str) -> torch.device:

@@ -14,10 +14,10 @@ from typing_extensions import TypedDict
 from vixformer.backbones.backbone import Backbone
 from vixformer.jsonfile import Values
 from vixformer.registry import fitted
-from vixformer.results.files import read_tensors, write_tensors
+from vixformer.results.files import inside, read_tensors, write_tensors
 from vixformer.results.schema import Amount, Conversion, Count
-from vixformer.training.average import Average
 from vixformer.training.group import here, parted, whole
+from vixformer.training.optim import Average
 
 
 class Sums(TypedDict):
@@ -112,7 +112,7 @@ class State:
             ) from None
 
     def _load(self, tensors: dict[str, Tensor], note: Values) -> None:
-        weights = _part(tensors, "model.")
+        weights = inside(tensors, "model.")
         own = _unshared(self.model.state_dict())
         missing = set(own) ^ set(weights)
         if missing:
@@ -120,12 +120,12 @@ class State:
         self.model.load_state_dict({name: parted(t, own[name]) for name, t in weights.items()}, strict=False)
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         state: dict[int, Values] = {}
-        for name, tensor in _part(tensors, "optimizer.").items():
+        for name, tensor in inside(tensors, "optimizer.").items():
             number, _, key = name.partition(".")
             state.setdefault(int(number), {})[key] = parted(tensor, parameters[int(number)])
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
         if self.average is not None:
-            averaged = _part(tensors, "average.")
+            averaged = inside(tensors, "average.")
             for name, t in self.average.weights.items():
                 t.copy_(averaged[name])
         for name in self.GENERATORS:
@@ -134,10 +134,6 @@ class State:
         self.scaler.load_state_dict(note.pop("scaler"))
         for name in self.NUMBERS:
             setattr(self, name, note[name])
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _unshared(state: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -36,7 +36,7 @@ def server() -> Iterator[Any]:
 
 def test_three_workers_one_killed_the_server_restarted(server: Any, tmp_path: Path) -> None:
     (tmp_path / "recipe.json").write_text(RECIPE.to_json())
-    space = "train.seed=0|1|2|3|4|5; train.epochs=12"
+    space = "train.seed=0|1|2|3; train.epochs=12"
     args = [
         sys.executable,
         "-m",
@@ -78,7 +78,7 @@ def test_three_workers_one_killed_the_server_restarted(server: Any, tmp_path: Pa
     def until(condition: Any) -> None:
         deadline = time.monotonic() + 180
         while not condition() and time.monotonic() < deadline:
-            time.sleep(0.2)
+            time.sleep(0.5)
         assert condition()
 
     until(lambda: Counter(t.state.name for t in trials())["RUNNING"] == 3)
@@ -94,6 +94,6 @@ def test_three_workers_one_killed_the_server_restarted(server: Any, tmp_path: Pa
         assert worker.returncode == (-signal.SIGKILL if worker.pid == killed else 0), complaint
         assert worker.pid == killed or "Best trial by most val_top1" in out
     done = [t for t in trials() if t.state.name == "COMPLETE"]
-    assert sorted(t.params["train.seed"] for t in done) == list(range(6))  # each once
-    assert len(list((tmp_path / "runs").glob("*/summary.json"))) == 6
+    assert sorted(t.params["train.seed"] for t in done) == list(range(4))  # each once
+    assert len(list((tmp_path / "runs").glob("*/summary.json"))) == 4
     assert not [t for t in trials() if t.state.name in ("RUNNING", "WAITING")]

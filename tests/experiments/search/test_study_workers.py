@@ -24,6 +24,7 @@ from vixformer.experiments.search.study import Plan, Standing, search
 from vixformer.training.lock import InUseError
 
 
+@pytest.mark.slow
 def test_interrupted_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """First in a process of its own, then in this one."""
     (tmp_path / "recipe.json").write_text(RECIPE.to_json())
@@ -49,14 +50,14 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixt
     assert len(list(tmp_path.glob("study-*/summary.json"))) == 3
 
 
-@pytest.mark.parametrize("start", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2))])
-def test_workers_that_begin_at_the_same_moment(start: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 8))])
+def test_workers_that_begin_at_the_same_moment(workers: int, tmp_path: Path) -> None:
     """Each finds the tables, whoever makes them."""
     store = "from vixformer.experiments.search.storage import *; close_storage(open_storage(None, Path(sys.argv[1])))"
     script = f"import sys; from pathlib import Path; {store}"
     command = [sys.executable, "-c", script, str(tmp_path)]
-    workers = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]
-    for worker in workers:
+    started = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(workers)]
+    for worker in started:
         _, complaint = worker.communicate(timeout=300)
         assert worker.returncode == 0, complaint.decode()
 

@@ -27,7 +27,7 @@ from vixformer.conversion.distill import distill, part_of_lesson, seconds_of
 from vixformer.conversion.swap import convert as convert_model
 from vixformer.data.preprocess import Preprocessing
 from vixformer.experiments import compare
-from vixformer.export.card import card
+from vixformer.export.push import card
 from vixformer.measure.latency import Ratio
 from vixformer.notes import Note
 from vixformer.report.collect import collect
@@ -170,9 +170,8 @@ def _choices(folder: Path) -> None:
 
 
 def _choose(folder: Path) -> None:
-    read: Any = getattr(convert, "read_choice", lambda path, _: json.loads(path.read_text()))
     with contextlib.redirect_stdout(io.StringIO()):
-        convert._show_choice(read(folder / "choice.json", 2), 2)  # pyright: ignore[reportPrivateUsage]
+        convert._show_choice(convert.read_choice(folder / "choice.json", 2), 2)  # pyright: ignore[reportPrivateUsage]
 
 
 def _budgets(folder: Path) -> None:
@@ -182,9 +181,8 @@ def _budgets(folder: Path) -> None:
 
 
 def _spend(folder: Path) -> None:
-    read: Any = getattr(compare, "read_budgets", lambda path: json.loads(path.read_text()))
-    for values in read(folder / "budgets.json").values():
-        compare.Cut(**values).applied(tiny(epochs=4))
+    for cut in compare.known_budgets(folder).values():
+        cut.applied(tiny(epochs=4))
 
 
 def _benches(folder: Path) -> None:

@@ -12,6 +12,7 @@ from vixformer.documents import DOCUMENTS
 
 def test_pages_are_what_the_runs_give(made: dict[str, str]) -> None:
     """`make results` changes nothing: neither page nor record was edited by hand."""
+    assert len(made) > 5
     for name, text in made.items():
         assert (RESULTS / name).read_text() == text, name
     about = (RESULTS.parent / "lens.md").read_text()
@@ -21,6 +22,7 @@ def test_pages_are_what_the_runs_give(made: dict[str, str]) -> None:
 
 def test_kept_runs_are_of_recipes_we_have() -> None:
     found = kept_sets()
+    assert len(found) > 100
     assert set(found) <= set(list_recipes())
     for name, (kept, *_) in found.items():
         assert len({run.summary["seed"] for run in kept}) == len(kept), name

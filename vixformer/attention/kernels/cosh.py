@@ -20,3 +20,7 @@ class Cosh(SoftmaxKernel, name="cosh"):
         return ops.stable_exp(
             torch.cat([u, -u], -1), square * self.norm_weight, self.config.eps, keys, mask, self.causal
         )
+
+    def feature_map(self, directions: Tensor | None, scale: float) -> ops.FeatureMap | None:
+        weight, eps = self.norm_weight * scale**2, self.config.eps
+        return ops.CoshMap(directions=directions, scale=scale, eps=eps, weight=weight)

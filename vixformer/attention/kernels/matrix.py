@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from vixformer import ops
 from vixformer.attention.kernels.relu import ReLU
 
 
@@ -15,6 +16,9 @@ class Matrix(ReLU, name="matrix"):
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         return super().forward(u @ self.weight.to(u.dtype).t(), square, keys, mask)
+
+    def feature_map(self, directions: Tensor | None, scale: float) -> ops.FeatureMap | None:
+        return ops.MatrixMap(weight=self.weight, directions=directions, scale=scale, eps=self.config.eps)
 
     def macs(self) -> int:
         return self.features**2

@@ -23,5 +23,8 @@ class Prototypes(Kernel, name="prototypes"):
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
         return ops.softmax_features(u @ self.prototypes.to(u.dtype).t())
 
+    def feature_map(self, directions: Tensor | None, scale: float) -> ops.FeatureMap | None:
+        return ops.SharesMap(directions=self.prototypes, scale=scale)
+
     def macs(self) -> int:
         return self.prototypes.numel()

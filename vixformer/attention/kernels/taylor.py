@@ -7,9 +7,9 @@ and no weights.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
+from vixformer import ops
 from vixformer.attention.kernels.kernel import Asked, Kernel
 
 
@@ -25,11 +25,10 @@ class Taylor(Kernel, name="taylor"):
 
     def __init__(self, config: Kernel.Config, head_dim: int, features: int, causal: bool) -> None:
         super().__init__(config, head_dim, features, causal)
-        self.width = 1 + head_dim + head_dim * (head_dim + 1) // 2
+        self.width = ops.TaylorMap.features(head_dim)
 
     def forward(self, u: Tensor, square: Tensor | None, keys: bool, mask: Tensor | None) -> Tensor:
-        # tokens last, which are many, so that products of single parts are long rows
-        x = u.transpose(-1, -2).contiguous()
-        # a product of two parts comes twice in the square of a sum, so at one half it has the weight 1
-        products = [x[..., i : i + 1, :] * x[..., i + 1 :, :] for i in range(x.shape[-2] - 1)]
-        return torch.cat([torch.ones_like(x[..., :1, :]), x, x.square() * 0.5**0.5, *products], -2).transpose(-1, -2)
+        return ops.TaylorMap()(u, keys)
+
+    def feature_map(self, directions: Tensor | None, scale: float) -> ops.FeatureMap | None:
+        return ops.TaylorMap(scale=scale)

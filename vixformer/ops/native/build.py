@@ -279,12 +279,15 @@ def _declared(built: ctypes.CDLL) -> ctypes.CDLL:
     product = [pointer] * 3 + [ctypes.c_long] + [whole] * 3
     built.affine.argtypes = [pointer, *product]
     built.affine_input.argtypes = built.affine_weight.argtypes = product
+    built.gelu.argtypes = [pointer] * 3 + [ctypes.c_long, whole]
+    built.layer_norm.argtypes = [pointer] * 5 + [ctypes.c_long, whole, whole, real]
+    built.layer_norm_backward.argtypes = [pointer] * 6 + [ctypes.c_long, whole, whole, whole]
     built.along.argtypes = [pointer] * 2 + sizes + [pointer, ctypes.c_long]
     built.along_backward.argtypes = [pointer] * 3 + sizes + [pointer, pointer, ctypes.c_long, pointer]
     built.unfold.argtypes = [pointer] * 2 + [ctypes.c_long] * 3
     built.exact.argtypes = [pointer] * 4 + sizes + [pointer]
     built.exact_backward.argtypes = [pointer] * 8 + sizes + [pointer]
-    features = [pointer, pointer, whole, real, real, real, real] + [pointer] * 5
+    features = [pointer, pointer, whole, real, real, real, real, whole] + [pointer] * 5
     built.linear_attention.argtypes = [pointer] * 4 + sizes + [pointer, *features]
     built.linear_attention_backward.argtypes = [pointer] * 8 + sizes + [pointer, pointer, *features] + [pointer] * 3
     built.feature_attention.argtypes = [pointer] * 4 + sizes + [whole, pointer, real, real]

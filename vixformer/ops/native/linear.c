@@ -20,10 +20,12 @@ enum {
     COSINE,      /* r times the cosine and r times the sine of a token, 2 d features, with r = max(x, 0) + eps */
     HEDGEHOG,    /* softmax of [x W, -x W], at least eps, 2 d features: W is d x d, of each head, one for queries and one for keys */
     FOCUSED,     /* y to the power of scale, a whole number, at the length of y = (max(x, 0) + eps) times numbers of each head */
+    SHARES,      /* softmax of u, at least eps */
+    TAYLOR,      /* 1, u and the products of each two parts of u, squares over the root of 2: 1 + d + d (d + 1) / 2 features */
 };
 
 typedef struct {
-    int half, d, m, kind;
+    int half, d, m, kind, learned; /* learned: directions get gradients */
     float scale, weight, eps;
     const float *directions, *keep; /* d x m, or none; and m */
     Network network;                /* HEDGEHOG: `first` for queries and `second` for keys. COSINE and FOCUSED: what they multiply by is `bias` */
@@ -32,7 +34,8 @@ typedef struct {
 /* How many numbers of an image and head backward makes for what is learned. */
 static size_t learned_of(const Map *f) {
     const size_t d = f->d;
-    return f->kind == NETWORK || f->kind == SMOOTH ? weights_of(&f->network, f->d, f->m) : f->kind == HEDGEHOG ? 2 * d * d : f->kind == FOCUSED ? d : 0;
+    if (f->kind == NETWORK || f->kind == SMOOTH) return weights_of(&f->network, f->d, f->m);
+    return f->kind == HEDGEHOG ? 2 * d * d : f->kind == FOCUSED ? d : f->learned ? d * f->m : 0;
 }
 
 /* Room for one thread. Of bfloat16, `left` and `right` hold operands in pairs, and `first`, `rest` and `back` the directions: rounded, what rounding
@@ -118,6 +121,39 @@ static void widened(int half, const void *x, long s, int rows, int d, float *to)
         for (int c = 0; c < d; c += W) store(to + r * d + c, take(half, x, r * s + c));
 }
 
+/* TAYLOR, whose products begin with those of the first part with all, of the second with all but the first, and so on */
+static void multiply_parts(const float *y, int d, int m, float *u) {
+    vec root = spread(1.0f);
+    root[0] = sqrtf(0.5f); /* a product of two parts comes twice in the square of a sum, so at one half it has the weight 1 */
+    *u++ = 1.0f;
+    memcpy(u, y, sizeof(float) * d);
+    float *to = u + d;
+    for (int i = 0; i < d; to += d - i, i++)
+        for (int c = i; c < d; c += W) {
+            const vec product = spread(y[i]) * load_part(y + c, d - c < W ? d - c : 0);
+            store_part(to + c - i, product * (c == i ? root : spread(1.0f)), d - c < W ? d - c : 0);
+        }
+    memset(to, 0, sizeof(float) * (u - 1 + m - to));
+}
+
+/* from the gradient g of these to that of y */
+static void through_parts(const float *y, int d, const float *g, float *dy) {
+    vec root = spread(1.0f);
+    root[0] = sqrtf(0.5f);
+    memcpy(dy, ++g, sizeof(float) * d);
+    g += d;
+    for (int i = 0; i < d; g += d - i, i++) {
+        vec own = spread(0.0f);
+        for (int c = i; c < d; c += W) {
+            const int part = d - c < W ? d - c : 0;
+            const vec change = load_part(g + c - i, part) * (c == i ? root : spread(1.0f));
+            own += change * load_part(y + c, part);
+            store_part(dy + c, load_part(dy + c, part) + change * spread(y[i]), part);
+        }
+        dy[i] += sum_of(own);
+    }
+}
+
 /* u for some tokens, the first of which has this number, and for exponentials the exponents' own part, weight |x|^2; z is left with the hidden
  * units of a network, and `wide` with the tokens that it took */
 static void project(const Map *f, const void *x, long s, int number, int rows, const Room *room) {
@@ -145,10 +181,15 @@ static void project(const Map *f, const void *x, long s, int number, int rows, c
         for (int r = 0; r < rows; r++)
             for (int c = 0; c < d; c += W)
                 store(u + r * m + c, (greater(spread(0.0f), take(half, x, r * s + c)) + spread(f->eps)) * load(f->network.bias + room->head * d + c));
-    else
-        for (int r = 0; r < rows; r++)
-            for (int c = 0; c < d; c += W) store(u + r * m + c, take(half, x, r * s + c) * spread(f->scale));
-    if (f->kind != EXPONENTIAL) return;
+    else {
+        float *to = f->kind == TAYLOR ? room->wide : u;
+        const int wide = f->kind == TAYLOR ? d : m;
+        for (int r = 0; r < rows; r++) {
+            for (int c = 0; c < d; c += W) store(to + r * wide + c, take(half, x, r * s + c) * spread(f->scale));
+            if (f->kind == TAYLOR) multiply_parts(to + r * d, d, m, u + r * m);
+        }
+    }
+    if (f->kind != EXPONENTIAL && f->kind != SHARES) return;
     for (int r = 0; r < rows; r++) {
         vec square = spread(0.0f);
         for (int c = 0; c < d; c += W) square += take(half, x, r * s + c) * take(half, x, r * s + c);
@@ -170,26 +211,11 @@ static float largest(const float *row, int m) {
 /* what the largest exponent is measured by: without eps with, with eps without the part of |x|^2 */
 static float stabiliser(const Map *f, const float *row, float half) { return largest(row, f->m) - (f->eps == 0.0f ? half : 0.0f); }
 
-/* Phi, the normal distribution: erf of Abramowitz and Stegun, 7.1.26, within 1.5e-7; and u times its density */
-static vec normal(vec u, vec *slope) {
-    const vec x = greater(-u, u) * spread(0.70710678f), t = spread(1.0f) / (spread(1.0f) + spread(0.3275911f) * x), e = vexp(-x * x);
-    vec p = spread(1.061405429f);
-    p = p * t + spread(-1.453152027f);
-    p = p * t + spread(1.421413741f);
-    p = p * t + spread(-0.284496736f);
-    p = p * t + spread(0.254829592f);
-    const vec tail = spread(0.5f) * p * t * e; /* of what lies beyond |u| */
-    const ivec below = u < spread(0.0f);
-    const vec part = (vec)(((ivec)tail & below) | ((ivec)(spread(1.0f) - tail) & ~below));
-    *slope = part + u * e * spread(0.39894228f);
-    return part;
-}
-
 /* phi in place of u for a row of features that need nothing else; z is left with slopes of GELU */
 static void bend(const Map *f, float *row, float *z) {
     const int m = f->m;
     const vec zero = spread(0.0f), eps = spread(f->eps);
-    if (f->kind == HEDGEHOG) {
+    if (f->kind == HEDGEHOG || f->kind == SHARES) {
         const vec top = spread(largest(row, m));
         vec sum = zero;
         for (int j = 0; j < m; j += W) {
@@ -198,7 +224,7 @@ static void bend(const Map *f, float *row, float *z) {
             sum += e;
         }
         const vec share = spread(1.0f / sum_of(sum));
-        for (int j = 0; j < m; j += W) store(row + j, greater(eps, load(row + j) * share));
+        for (int j = 0; j < m; j += W) store(row + j, counted(greater(eps, load(row + j) * share), f->keep + j));
     } else if (f->kind == FOCUSED) {
         const vec unit = spread(1.0f / largest(row, m)); /* in range whatever the power */
         vec length = zero, raised = zero;
@@ -212,7 +238,7 @@ static void bend(const Map *f, float *row, float *z) {
         }
         const vec share = spread(sqrtf(sum_of(length)) / sqrtf(sum_of(raised)));
         for (int j = 0; j < m; j += W) store(row + j, load(row + j) * share);
-    } else if (f->kind != COSINE)
+    } else if (f->kind != COSINE && f->kind != TAYLOR)
         for (int j = 0; j < m; j += W) {
             const vec u = load(row + j);
             vec y = greater(zero, u);
@@ -322,10 +348,10 @@ static void answer(const Map *f, const void *q, long sq, int n, const float *con
  * for the context (m x d), the total (m) and c of each image and head. `mask`, b x n, may be null. Returns 0, or 1 when there is no memory. */
 int linear_attention(const void *q, const void *k, const void *v, void *out, const long *strides, long b, int h, int n, int d, int half, int m,
                      float *summaries, const float *directions, const float *keep, int kind, float scale, float weight, float eps,
-                     float total_eps, const uint8_t *mask, const float *first, const float *bias, const float *second, const float *shift) {
+                     float total_eps, int learned, const uint8_t *mask, const float *first, const float *bias, const float *second, const float *shift) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9;
     const int hidden = kind == NETWORK || kind == SMOOTH ? (int)scale : 0;
-    const Map f = {half, d, m, kind, scale, weight, eps, directions, keep, {kind == SMOOTH, hidden, first, bias, second, shift, NULL, NULL}};
+    const Map f = {half, d, m, kind, learned, scale, weight, eps, directions, keep, {kind == SMOOTH, hidden, first, bias, second, shift, NULL, NULL}};
     int failed = 0;
 #pragma omp parallel reduction(| : failed)
     {
@@ -396,21 +422,25 @@ static void through_features(const Map *f, const float *turned, int number, int 
             slope = load(room->z + i) * keep;
         store(change + i, load(change + i) * slope);
     }
+    for (int r = 0; (f->kind == HEDGEHOG || f->kind == SHARES) && r < rows; r++) { /* softmax; those at eps have no slope */
+        const float *phi = room->u + r * m;
+        float *g = change + r * m;
+        vec sum = zero;
+        for (int j = 0; j < m; j += W) sum += (vec)((ivec)(load(phi + j) * load(g + j)) & (load(phi + j) > eps));
+        const vec mean = spread(sum_of(sum));
+        for (int j = 0; j < m; j += W) store(g + j, (vec)((ivec)(load(phi + j) * (load(g + j) - mean)) & (load(phi + j) > eps)));
+    }
     if (f->kind == NETWORK || f->kind == SMOOTH)
         back_through_network(&f->network, d, m, room->wide, d, rows, room->z, room->z + (size_t)BLOCK * f->network.hidden, change, made, d, weights);
-    else if (turned)
+    else if (turned) {
         multiply(half, rows, d, words(half, m), rows_left(half, change, rows, m, room->left), words(half, m), 1, half ? room->back : turned, d, made, d, 0);
-    else if (f->kind == HEDGEHOG) {
-        for (int r = 0; r < rows; r++) {
-            const float *phi = room->u + r * m, *g = change + r * m;
-            vec sum = zero; /* those at eps have no slope */
-            for (int j = 0; j < m; j += W) sum += (vec)((ivec)(load(phi + j) * load(g + j)) & (load(phi + j) > eps));
-            const vec mean = spread(sum_of(sum));
-            for (int c = 0; c < d; c += W) {
-                const vec up = load(phi + c) * (load(g + c) - mean), down = load(phi + d + c) * (load(g + d + c) - mean);
-                store(change + r * d + c, (vec)((ivec)up & (load(phi + c) > eps)) - (vec)((ivec)down & (load(phi + d + c) > eps)));
-            }
+        if (f->learned) {
+            widened(half, x, s, rows, d, room->wide);
+            gemm(d, m, rows, room->wide, 1, d, change, m, weights, m, 1);
         }
+    } else if (f->kind == HEDGEHOG) {
+        for (int r = 0; r < rows; r++)
+            for (int c = 0; c < d; c += W) store(change + r * d + c, load(change + r * m + c) - load(change + r * m + d + c));
         multiply(half, rows, d, words(half, d), rows_left(half, change, rows, d, room->left), words(half, d), 1,
                  half ? room->back : turned_for(f, room), d, made, d, 0);
         widened(half, x, s, rows, d, room->wide);
@@ -424,8 +454,10 @@ static void through_features(const Map *f, const float *turned, int number, int 
             }
     else if (f->kind == FOCUSED)
         for (int r = 0; r < rows; r++) through_power(f, room, change + r * d, from(half, x, r * s), made + r * d, weights);
-    else
-        for (int i = 0; i < rows * d; i += W) store(made + i, load(change + i) * spread(f->scale));
+    else {
+        for (int r = 0; f->kind == TAYLOR && r < rows; r++) through_parts(room->wide + r * d, d, change + r * m, made + r * d);
+        for (int i = 0; i < rows * d; i += W) store(made + i, load((f->kind == TAYLOR ? made : change) + i) * spread(f->scale));
+    }
     for (int r = 0; f->kind == EXPONENTIAL && r < rows; r++) {
         vec sum = spread(0.0f);
         for (int j = 0; j < m; j += W) sum += load(change + r * m + j);
@@ -441,12 +473,12 @@ static void through_features(const Map *f, const float *turned, int number, int 
 int linear_attention_backward(const void *q, const void *k, const void *v, const void *out, const void *grad, void *dq, void *dk, void *dv,
                               const long *strides, long b, int h, int n, int d, int half, int m, const float *summaries, const float *turned,
                               const float *directions, const float *keep, int kind, float scale, float weight, float eps,
-                              float total_eps, const uint8_t *mask, const float *first, const float *bias, const float *second, const float *shift,
+                              float total_eps, int learned, const uint8_t *mask, const float *first, const float *bias, const float *second, const float *shift,
                               const float *first_turned, const float *second_turned, float *weights) {
     const long *sq = strides, *sk = strides + 3, *sv = strides + 6, *so = strides + 9, *sg = strides + 12;
     const long *sdq = strides + 15, *sdk = strides + 18, *sdv = strides + 21;
     const int hidden = kind == NETWORK || kind == SMOOTH ? (int)scale : 0;
-    const Map f = {half, d, m, kind, scale, weight, eps, directions, keep, {kind == SMOOTH, hidden, first, bias, second, shift, first_turned, second_turned}};
+    const Map f = {half, d, m, kind, learned, scale, weight, eps, directions, keep, {kind == SMOOTH, hidden, first, bias, second, shift, first_turned, second_turned}};
     int failed = 0;
 #pragma omp parallel reduction(| : failed)
     {

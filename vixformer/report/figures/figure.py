@@ -13,7 +13,7 @@ import altair as alt
 from altair.utils.schemapi import debug_mode
 
 from vixformer.jsonfile import Values
-from vixformer.results.groups import Group, comparable
+from vixformer.results.groups import Group, by_protocol, comparable
 
 WIDTH, HEIGHT = 460, 260
 Drawn = TypeVar("Drawn", bound=alt.TopLevelMixin)
@@ -52,15 +52,7 @@ Split = Callable[[Sequence[Group]], dict[str, list[Group]]]
 FIGURES: list[tuple[Maker, Split]] = []
 
 
-def a_protocol(groups: Sequence[Group]) -> dict[str, list[Group]]:
-    """Accuracies on different images, or after longer training, have nothing to do on one axis."""
-    return {
-        one: [group for group in groups if group.protocol == one]
-        for one in dict.fromkeys(group.protocol for group in groups)
-    }
-
-
-def figure(make: Maker, split: Split = a_protocol) -> Maker:
+def figure(make: Maker, split: Split = by_protocol) -> Maker:
     FIGURES.append((make, split))
     return make
 

@@ -15,7 +15,11 @@ from vixformer.report.figures.figure import Figure, figure_of_alike, inline, siz
 from vixformer.results.groups import LAYOUTS, Group
 
 KERNELS = ("relu", "softmax")
+X = alt.X("layout:N", sort=list(LAYOUTS), title=None, axis=alt.Axis(labelAngle=0))
+TOP1 = "test top-1, %"
 FEATURES = re.compile(r"features=\d+")
+ENDS = ("worst", "average", "best")
+"""Of the configurations of a layout."""
 
 
 def _placed(groups: Sequence[Group]) -> list[Values]:
@@ -55,22 +59,18 @@ def layouts(groups: Sequence[Group]) -> Figure | None:
     for layout in LAYOUTS:
         tops = [row["top1"] for row in placed if row["layout"] == layout]
         if tops:
-            found = {"worst": min(tops), "average": statistics.fmean(tops), "best": max(tops)}
+            found = dict(zip(ENDS, (min(tops), statistics.fmean(tops), max(tops)), strict=True))
             rows.append({"layout": layout, **found, "configurations": len(tops)})
     if not rows:
         return None
     base = alt.Chart(inline(rows)).encode(
-        x=alt.X("layout:N", sort=list(LAYOUTS), title=None, axis=alt.Axis(labelAngle=0)),
-        tooltip=[
-            "layout:N",
-            "configurations:Q",
-            *(alt.Tooltip(f"{key}:Q", format=".2f") for key in ("worst", "average", "best")),
-        ],
+        x=X,
+        tooltip=["layout:N", "configurations:Q", *(alt.Tooltip(f"{key}:Q", format=".2f") for key in ENDS)],
     )
     reach = base.mark_rule(strokeWidth=10, opacity=0.35).encode(
-        y=alt.Y("worst:Q", title="test top-1, %", scale=alt.Scale(zero=False)), y2="best:Q"
+        y=alt.Y("worst:Q", title=TOP1, scale=alt.Scale(zero=False)), y2="best:Q"
     )
-    middle = base.mark_tick(thickness=3, size=26).encode(y=alt.Y("average:Q", title="test top-1, %"))
+    middle = base.mark_tick(thickness=3, size=26).encode(y=alt.Y("average:Q", title=TOP1))
     says = (
         "Bars reach from the worst to the best configuration (kernel and number of features) of a layout, each the mean"
         " over its seeds. The tick is their average."
@@ -94,16 +94,13 @@ def best_layouts(groups: Sequence[Group]) -> Figure | None:
         return None
     base = alt.Chart(inline([*rows, *exact]))
     is_exact = "datum.layout == 'standard'"
-    bars = base.transform_filter(f"!({is_exact})").mark_point(filled=True, size=110).encode(
-        x=alt.X("layout:N", sort=list(LAYOUTS), title=None, axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
+    others = base.transform_filter(f"!({is_exact})")
+    bars = others.mark_point(filled=True, size=110).encode(
+        x=X,
+        y=alt.Y("top1:Q", title=TOP1, scale=alt.Scale(zero=False)),
         color=alt.Color("kernel:N"), tooltip=["model:N", "features:Q", alt.Tooltip("top1:Q", format=".2f"), "seeds:Q"],
     )  # fmt: skip
-    errors = (
-        base.transform_filter(f"!({is_exact})")
-        .mark_rule()
-        .encode(x=alt.X("layout:N", sort=list(LAYOUTS)), y="low:Q", y2="high:Q")
-    )
+    errors = others.mark_rule().encode(x=alt.X("layout:N", sort=list(LAYOUTS)), y="low:Q", y2="high:Q")
     line = base.transform_filter(is_exact).mark_rule(strokeDash=[5, 3], color="gray").encode(y="top1:Q")
     says = (
         "The best configuration of each layout, with one standard deviation over seeds; the dashed line is exact"
@@ -118,11 +115,11 @@ def kernels(groups: Sequence[Group]) -> Figure | None:
     if len({row["kernel"] for row in rows}) < 2:
         return None
     base = alt.Chart(inline(rows)).encode(
-        x=alt.X("layout:N", sort=list(LAYOUTS), title=None, axis=alt.Axis(labelAngle=0)), xOffset="kernel:N",
+        x=X, xOffset="kernel:N",
         color="kernel:N",
     )  # fmt: skip
     points = base.mark_point(filled=True, size=60).encode(
-        y=alt.Y("top1:Q", title="test top-1, %", scale=alt.Scale(zero=False)),
+        y=alt.Y("top1:Q", title=TOP1, scale=alt.Scale(zero=False)),
         tooltip=["model:N", "features:Q", alt.Tooltip("top1:Q", format=".2f"), "seeds:Q"],
     )
     middle = base.mark_tick(thickness=3, size=22).encode(y="mean(top1):Q")
@@ -155,12 +152,8 @@ def _against_features(
     line = base.mark_line().encode(detail="series:N", strokeDash=alt.StrokeDash("kernel:N", legend=stroke), y=y)
     points = base.mark_circle().encode(y=y)
     band = base.mark_area(opacity=0.12).encode(y=alt.Y("low:Q", title=axis), y2="high:Q", detail="series:N")
-    faceted = (
-        sized(band + line + points, 220)
-        .facet(facet=alt.Facet("of:N", title=None), columns=2)
-        .resolve_scale(y="independent")
-    )
-    return Figure(name, title, faceted, says)
+    faceted = sized(band + line + points, 220).facet(facet=alt.Facet("of:N", title=None), columns=2)
+    return Figure(name, title, faceted.resolve_scale(y="independent"), says)
 
 
 @figure_of_alike

@@ -19,11 +19,8 @@ MOST_CLASSES, MOST_MATRICES = 20, 4
 def running(runs: Sequence[Run]) -> Figure | None:
     """The curves of runs that are not finished, each by itself."""
     found = curves([Group(run.folder.name, (run,)) for run in runs])
-    return (
-        None
-        if found is None
-        else replace(found, name="running", title="Runs that are still training", says="One seed each.")
-    )
+    title = "Runs that are still training"
+    return None if found is None else replace(found, name="running", title=title, says="One seed each.")
 
 
 @figure
@@ -56,14 +53,8 @@ def _by_epoch(groups: Sequence[Group], keys: dict[str, str], name: str, title: s
                 values = [h[epoch][key] for h in histories if epoch < len(h) and key in h[epoch]]
                 if values:
                     mean, low, high = statistics.fmean(values), min(values), max(values)
-                    told = {
-                        "model": group.name,
-                        "shown": names[group.name],
-                        "number": f"{group.name} {key}",
-                        "epoch": epoch + 1,
-                        "of": what,
-                    }
-                    rows.append({**told, "value": mean, "low": low, "high": high})
+                    told = {"model": group.name, "shown": names[group.name], "number": f"{group.name} {key}"}
+                    rows.append({**told, "epoch": epoch + 1, "of": what, "value": mean, "low": low, "high": high})
     last = max((row["epoch"] for row in rows), default=0)
     if last < 2:  # a point is no curve
         return None
@@ -83,11 +74,8 @@ def _by_epoch(groups: Sequence[Group], keys: dict[str, str], name: str, title: s
     if any(row["low"] < row["high"] for row in rows):
         layers.insert(0, base.mark_area(opacity=0.12).encode(y="low:Q", y2="high:Q"))
     facet = alt.Facet("of:N", title=None, sort=panels)
-    chart = (
-        sized(alt.layer(*layers), 200)
-        .facet(facet=facet, columns=3 if len(panels) > 4 else 2)
-        .resolve_scale(y="independent")
-    )
+    chart = sized(alt.layer(*layers), 200).facet(facet=facet, columns=3 if len(panels) > 4 else 2)
+    chart = chart.resolve_scale(y="independent")
     says = "Means over seeds; bands are from the lowest to the highest seed." if len(layers) > 1 else "One seed."
     if OTHERS in names.values():
         says += (
@@ -132,15 +120,8 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
         names = [name for name in group.first["per_class"] if name not in AVERAGES]
         for true, counts in zip(names, group.first["confusion"], strict=True):
             for taken, count in zip(names, counts, strict=True):
-                rows.append(
-                    {
-                        "model": group.name,
-                        "true": true,
-                        "predicted": taken,
-                        "count": count,
-                        "share": count / max(sum(counts), 1),
-                    }
-                )
+                told = {"model": group.name, "true": true, "predicted": taken, "count": count}
+                rows.append({**told, "share": count / max(sum(counts), 1)})
     which = alt.param(
         name="model",
         value=best[0].name,

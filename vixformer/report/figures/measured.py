@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import altair as alt
 from torch import Tensor
 
@@ -36,29 +34,6 @@ def histogram(data: str, pixels: Tensor) -> Figure:
         sized(chart, 180),
         f"{len(pixels):,} training images, from all over the set.",
         data=data,
-    )
-
-
-def memory_bars(rows: Sequence[Values]) -> Figure | None:
-    """Rows of `model`, `kind` and `memory` in MiB, in their order."""
-    if not rows:
-        return None
-    kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    chart = alt.Chart(inline(rows)).mark_bar().encode(
-        x=alt.X("memory:Q", title="peak memory of a training step, MiB"),
-        y=alt.Y("model:N", sort=None, title=None, axis=alt.Axis(labelLimit=320)),
-        yOffset=alt.YOffset("kind:N", sort=kinds),
-        color=alt.Color("kind:N", title=None, sort=kinds),
-        tooltip=["model:N", "kind:N", alt.Tooltip("memory:Q", format=".0f")],
-    )  # fmt: skip
-    says = "Exact attention with all its weights in memory, exact attention as it runs here, and the others."
-    return Figure(
-        "memory",
-        "Memory of exact attention and others",
-        sized(chart, 22 * len(rows)),
-        says,
-        longest(kinds),
-        by_rows=True,
     )
 
 

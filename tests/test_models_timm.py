@@ -135,6 +135,46 @@ except ValueError as error:
 
 
 @here
+def test_what_timm_s_scripts_do_with_a_model(with_timm: Run) -> None:
+    """The calls of train.py and benchmark.py, which are not in the wheel, with their defaults."""
+    with_timm("""
+from timm.data import resolve_data_config
+from timm.loss import SoftTargetCrossEntropy
+from timm.optim import create_optimizer_v2
+from timm.scheduler import create_scheduler_v2
+from timm.utils import ModelEmaV3, NativeScaler, get_state_dict, unwrap_model
+from timm.models import model_parameters
+model = timm.create_model("vixformer_vit_tiny", pretrained=False, in_chans=3, num_classes=5, drop_rate=0.0,
+                          drop_path_rate=None, drop_block_rate=None, global_pool=None, bn_momentum=None, bn_eps=None,
+                          scriptable=False, checkpoint_path="", img_size=32, patch_size=8)
+assert model.num_classes == 5
+model.set_grad_checkpointing()
+config = resolve_data_config(dict(img_size=None, input_size=None, crop_pct=None, mean=None), model=model)
+assert config["input_size"] == (3, 32, 32)
+optimizer = create_optimizer_v2(model, opt="adamw", lr=1e-3, weight_decay=0.05, momentum=0.9, layer_decay=0.7,
+                                filter_bias_and_bn=True)
+scheduler, epochs = create_scheduler_v2(optimizer, sched="cosine", num_epochs=2, warmup_epochs=1, updates_per_epoch=2)
+average, scaler, loss = ModelEmaV3(model, decay=0.9), NativeScaler("cpu"), SoftTargetCrossEntropy()
+before = {name: p.clone() for name, p in model.named_parameters()}
+for step in range(2):
+    optimizer.zero_grad()
+    with torch.amp.autocast("cpu", dtype=torch.bfloat16):
+        value = loss(model(x), torch.full((2, 5), 0.2))
+    scaler(value, optimizer, clip_grad=1.0, parameters=model_parameters(model, exclude_head=True))
+    average.update(model, step=step)
+    scheduler.step_update(num_updates=step + 1)
+assert any(not torch.equal(before[name], p) for name, p in model.named_parameters())
+again = timm.create_model("vixformer_vit_tiny", num_classes=5, img_size=32, patch_size=8)
+again.load_state_dict(get_state_dict(average, unwrap_model))
+model.eval().to(memory_format=torch.channels_last)
+with torch.inference_mode():
+    assert model(x.contiguous(memory_format=torch.channels_last)).shape == (2, 5)
+model.reset_classifier(7)
+assert model(x).shape == (2, 7)
+""")
+
+
+@here
 def test_families_of_timm(with_timm: Run) -> None:
     with_timm("""
 from vixformer.bridges.seam import layers_of

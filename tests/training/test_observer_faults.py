@@ -11,8 +11,8 @@ import torch
 from tests.support.recipes import tiny
 from vixformer.results.files import read_tensors
 from vixformer.training import loop
-from vixformer.training.faults import NotFiniteError
 from vixformer.training.loop import train
+from vixformer.training.observer import NotFiniteError
 
 
 def test_a_loss_that_is_not_finite_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

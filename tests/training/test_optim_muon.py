@@ -12,8 +12,7 @@ from torch import nn
 from tests.support.recipes import tiny
 from vixformer.config import Train
 from vixformer.training.loop import train
-from vixformer.training.muon import Muon, orthogonalized
-from vixformer.training.optim import make_optimizer
+from vixformer.training.optim import Muon, make_optimizer, orthogonalized
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (12, 40), (40, 12)])

@@ -14,9 +14,9 @@ from vixformer.backbones.backbone import from_pretrained
 from vixformer.jsonfile import Values
 from vixformer.measure.accuracy import evaluate
 from vixformer.results.files import read_tensors
-from vixformer.training.average import Average
 from vixformer.training.loop import train
 from vixformer.training.observer import Observer, Stopped
+from vixformer.training.optim import Average
 from vixformer.training.parts import load_parts
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.datasets import picture
+from tests.support.kernels import empty_cache
 from tests.support.recipes import tiny
 from vixformer.cli import main
 from vixformer.commands.watch import Watch
@@ -18,14 +19,14 @@ from vixformer.config import Data
 from vixformer.data.folder import Folder
 from vixformer.experiments.compare import compare
 from vixformer.experiments.lanes import Lanes
-from vixformer.progress import decoding
+from vixformer.notes import decoding
 from vixformer.terminal import decoding_shown
 from vixformer.training.observer import Observer
 
 
 @pytest.fixture
 def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", empty_cache(tmp_path / "cache"))
     for part, many in (("train", 40), ("test", 4)):
         for i in range(many):
             picture(tmp_path / "set" / part / ("cat", "dog")[i % 2] / f"{i}.png", (8, 8), color=i)
