@@ -64,7 +64,8 @@ bench: setup  ## ten minutes, with nothing else running: ours beside the peers; 
 demo: setup  ## about two minutes: trains nine attentions on images in the package, and prints a table
 	$(BIN)/vix compare --jobs 2
 
-results: setup  ## the pages in docs/results, from the records there
+results: setup  ## the atlas of `vix advise` and the pages in docs/results, from the records there
+	$(BIN)/python -m tools.atlas
 	$(BIN)/python -m tools.pages
 
 lab: setup  ## experiments that decide the documents' claims, in the background of other work; `LANES=2` when nothing else runs

@@ -20,7 +20,9 @@ from vixformer.documents import DOCUMENTS
 from vixformer.recipes.lens import EPOCH, SETTINGS
 from vixformer.training.optim import learning_rate, make_optimizer
 
-NAMES = [name for name in list_recipes() if "-as-printed/" not in name]  # whose models are those of the others
+ALIKE = {name for name in list_recipes("atlas/*") if "/cifar10-" not in name or name.endswith("-converted")}
+NAMES = [name for name in list_recipes() if "-as-printed/" not in name and name not in ALIKE]
+"""Without those whose models are those of the others, or differ in the size of the patches alone."""
 CLASSES = {"cifar100": 100, "tiny-imagenet": 200, "synthetic": 1000}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tools.lab.jobs import Experiment
 from vixformer.data.dataset import data_root
+from vixformer.recipes.atlas import ATTENTIONS, BUDGETS, DATA
 
 LAYOUTS = ("all", "alternate", "first", "last")
 BOTH = ("relu", "softmax")
@@ -164,10 +165,71 @@ PHOTOS = (
     Experiment("photos-1600", ("photos/1600/*",), epochs=10, seeds=3, changes=FLOWERS, worth=6),
 )
 LENS = (Experiment("lens-tuned", ("lens/cifar10/*",), epochs=5, seeds=5, tune=3, worth=8),)
+CORE = (
+    "exact",
+    "exact-conv",
+    "lens",
+    "prism",
+    "performer-relu",
+    "hedgehog",
+    "linformer",
+    "nystrom",
+    "first-performer",
+    "first-lens",
+)
+MOST_EPOCHS = 10
+"""Of a row of the atlas, which is not cut."""
+
+
+def atlas(
+    cell: str, names: tuple[str, ...] = CORE, converted: bool = False, worth: int = 0, tune: int = 0
+) -> Experiment:
+    """A cell of the grid, from scratch or with what is converted from its exact model."""
+    rows = of(("exact", "exact-longer", "*-converted") if converted else names, f"atlas/{cell}/")
+    changes = {"train.track_test": False, **(FLOWERS if cell.startswith("flowers") else {})}
+    kind = "-converted" if converted else "-all" if names != CORE else "-tuned" if tune else ""
+    return Experiment(f"atlas-{cell}{kind}", rows, MOST_EPOCHS, seeds=3, changes=changes, tune=tune, worth=worth)
+
+
+FIRST_LAYER = (
+    atlas("cifar10-256", worth=20),
+    atlas("flowers-400", worth=14),
+    atlas("cifar10-256", converted=True, worth=14),
+    atlas("flowers-400", converted=True, worth=10),
+)
+"""About twelve hours of one core: the numbers of tokens and the starts that no other record has."""
+SECOND_LAYER = (
+    *(atlas(cell, worth=6) for cell in ("cifar10-1024", "flowers-1600", "fashion-mnist-64")),
+    *(atlas(cell, worth=4) for cell in ("tiny-imagenet-400", "fashion-mnist-256", "cifar10-400")),
+    *(atlas(cell, converted=True, worth=4) for cell in ("cifar10-64", "cifar10-1024", "fashion-mnist-256")),
+    *(atlas(cell, worth=3, tune=3) for cell in ("cifar10-256", "flowers-400")),
+)
+CELLS = [f"{data}-{tokens}" for data in DATA for tokens in BUDGETS]
+LAST_LAYER = (
+    *(atlas(cell, tuple(ATTENTIONS), worth=1) for cell in CELLS),
+    *(
+        atlas(cell, converted=True, worth=1)
+        for cell in CELLS
+        if f"atlas-{cell}-converted" not in {experiment.name for experiment in (*FIRST_LAYER, *SECOND_LAYER)}
+    ),
+)
+"""The rest of the grid."""
 ABLATION = (
     Experiment(
         "ablation-cifar10", ("ablation/cifar10/*",), epochs=60, seeds=3, worth=4, changes={"train.track_test": False}
     ),
 )
 
-EXPERIMENTS = (*HYBRID, *FAST, *KERNELS, *LINEAR, *XFORMERS, *PHOTOS, *LENS, *ABLATION)
+EXPERIMENTS = (
+    *HYBRID,
+    *FAST,
+    *KERNELS,
+    *LINEAR,
+    *XFORMERS,
+    *PHOTOS,
+    *LENS,
+    *ABLATION,
+    *FIRST_LAYER,
+    *SECOND_LAYER,
+    *LAST_LAYER,
+)

@@ -46,7 +46,7 @@ class Experiment:
         """Schedules keep their shape. Times and memory are measured elsewhere, with nothing else running."""
         recipe = Cut(self.epochs, self.fraction).applied(recipe)
         data = replace(recipe.data, **self._changed("data"))
-        train = {"track_test": True, "measure": False, **self._changed("train")}
+        train: dict[str, Any] = {"track_test": True, "measure": False, **self._changed("train")}
         return replace(recipe, data=data, train=replace(recipe.train, **train))
 
     def _changed(self, section: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.page import put
 from tools.pages import (
     ablation,
+    atlas,
     cifar_kernels,
     claims,
     convert,
@@ -34,6 +35,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "convert": convert.page,
     "lens": lens.page,
     "photos": photos.page,
+    "atlas": atlas.page,
     "ablation": ablation.page,
     "claims": claims.page,
     "coverage": coverage.page,

@@ -15,8 +15,7 @@ from tools.timings import NAIVE, Kept, kept_timings, ratio_of
 from vixformer import load_recipe
 from vixformer.data.dataset import DataSet
 from vixformer.documents.claims import Column as Printed
-from vixformer.documents.reproduce import _example as example
-from vixformer.documents.reproduce import epoch_images
+from vixformer.documents.reproduce import epoch_images, example
 from vixformer.measure.cost import parameters
 from vixformer.measure.machine import in_words
 

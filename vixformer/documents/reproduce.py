@@ -121,11 +121,11 @@ def _counts(data: Data) -> Mapping[Part, int]:
 @cache
 def forward_macs(recipe: Recipe) -> int:
     with torch.device("meta"):
-        model = recipe.build(_example(recipe.data))
+        model = recipe.build(example(recipe.data))
     return multiply_adds(model, torch.empty(1, model.in_chans, *model.img_size, device="meta"))
 
 
-def _example(data: Data) -> Images:
+def example(data: Data) -> Images:
     """An image of the right shape, of a set that may not be here."""
     known = DataSet.member(data.name.partition(":")[0])
     names = getattr(known, "classes", None)
@@ -140,7 +140,7 @@ def _speed(recipe: Recipe) -> tuple[float, float]:
     """Forward multiply-adds a second in training, and seconds of an update of all weights, from two steps: the first
     one finds memory cold. A large batch would take long on a slow machine, and a small one would make too much of the
     update."""
-    model = recipe.build(_example(recipe.data))
+    model = recipe.build(example(recipe.data))
     batch = max(1, min(32, PROBED // forward_macs(recipe)))
     images, labels = torch.randn(batch, model.in_chans, *model.img_size), torch.zeros(batch, dtype=torch.int64)
     optimizer, passes, updates = make_optimizer(model, recipe.train), [], []
