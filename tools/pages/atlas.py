@@ -17,7 +17,7 @@ def page() -> str:
         "# The atlas: accuracy against exact attention",
         (
             "This page lists what `vix advise` knows about accuracy: how far each attention was from exact attention"
-            " under the same conditions. `vix report --atlas` draws it against time and memory."
+            " under the same conditions."
         ),
         (
             "Every row is the mean difference of test top-1, in points, with its 95 % interval. Differences are paired"
