@@ -115,10 +115,10 @@ def balance(question: Question, weighed: Weighed, exact: Measured, chosen: Measu
         if rival is None or rival.ratio is None:
             return f"{took}, and the atlas has no accuracy for anything that is faster."
         return (
-            f"{took}; the best other, {rival.attention}, takes {rival.ratio} of that and is expected to have"
-            f" {rival.known} points of accuracy beside it: exact attention stays while half the time is worth {worth}."
+            f"{took}. The best other, {rival.attention}, takes {rival.ratio} of that, and the expected difference in"
+            f" accuracy is {rival.known} points: exact attention is better if half the time is worth {worth}."
         )
     return (
-        f"{took} and {chosen.time.median:.1f} ms with {best.attention}, which is {best.ratio} of the time, and its"
-        f" accuracy is expected to be {best.known} points from that of exact attention."
+        f"{took} and {chosen.time.median:.1f} ms with {best.attention}, which is {best.ratio} of the time. The"
+        f" expected difference in accuracy is {best.known} points."
     )
