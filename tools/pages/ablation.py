@@ -32,7 +32,9 @@ def page() -> str:
         ),
     ]
     if PLAIN not in names:
-        return "\n\n".join([*parts, f"No recipe has results yet. To train all of them, run `vix compare '{BASE}*' --seeds 3`."])
+        return "\n\n".join(
+            [*parts, f"No recipe has results yet. To train all of them, run `vix compare '{BASE}*' --seeds 3`."]
+        )
     return "\n\n".join([*parts, settings({name: RUNS[name] for name in names}), *_found(names)])
 
 

@@ -25,9 +25,7 @@ def page() -> str:
             " sides share them. A verdict is *shown*, *ruled out* or *open*, against a margin of"
             f" {MARGIN} points, with Holm's correction for the rows of a table."
         ),
-        (
-            "Models are small and trainings are short, so read the number of epochs and images above each table first."
-        ),
+        "Models are small and trainings are short, so read the number of epochs and images above each table first.",
         f"The atlas has {counted(len(found.rows), 'row')} from {counted(len(_records(found.rows)), 'record')}.",
     ]
     for start, title in STARTS.items():
