@@ -57,7 +57,7 @@ def find(model: nn.Module, example: Foreign = None) -> list[Place]:
         if not watch.places:
             raise ValueError(
                 f"{type(model).__name__} has no nn.MultiheadAttention, and vix cannot run it to find other attention,"
-                " because it does not know its input: give example=, one batch of input"
+                " because the input is unknown: give example=, one batch of its input"
             )
     else:
         with watch.around(tower), looking(tower), torch.no_grad():

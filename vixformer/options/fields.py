@@ -90,7 +90,7 @@ def flag_of(name: str) -> str:
 
 
 def options_of(config: DataclassInstance | type, section: str = "", group: str = "") -> list[Option]:
-    """Of a dataclass, or of an instance, whose values are the defaults then."""
+    """The options of a dataclass. The values of an instance are the defaults."""
     kind = config if isinstance(config, type) else type(config)
     hints, texts = get_type_hints(kind, include_extras=True), _texts(kind)
     found = []
