@@ -202,7 +202,7 @@ def test_a_model_without_a_run(parent: Path, capsys: pytest.CaptureFixture[str],
         ),
         (
             ("RUN", "--attention", "hedgehog", "--data", "fashion-mini", "--data.fraction", "0.5"),
-            "leave out --data.fraction: a run's images",
+            "leave out --data.fraction: the images must stay split",
         ),
         (("RUN", "--attention", "hedgehog", "--train.epochs=3"), "--finetune says that here: leave out --train.epochs"),
         (
