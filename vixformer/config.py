@@ -46,7 +46,7 @@ class Data:
     test_split: Annotated[float, Field(gt=0.0, lt=1.0)] = later(TEST_SPLIT)
     """Share of each class that is set apart for testing, if a folder of images has no test folder."""
     test_fraction: Share = 1.0
-    """Stratified part of the test images to use, for models that need too long for all of them."""
+    """Stratified part of the test images to use, if a test on all of them takes too long."""
     val_fraction: PartShare = 0.1
     """Stratified part of the training images that is held out for validation and chooses the epoch."""
     folds: Annotated[int, Field(ge=2)] | None = None
@@ -56,7 +56,7 @@ class Data:
     split_seed: Seed = 0
     """Random seed of the split into training and validation images."""
     gray: bool = later(False)
-    """Read the images of a folder in gray, for models that know gray images."""
+    """Read the images of a folder in gray, for models that were trained on gray images."""
     resize: PositiveInt | None = None
     """Resize images to this side, in pixels, before anything else."""
     crop: NonNegativeInt = 0
@@ -70,8 +70,8 @@ class Data:
     cutout: NonNegativeInt = 0
     """Augmentation: a black square of this side at a random place in each image."""
     crop_scale: tuple[Share, Share] | None = later(None)
-    """Augmentation: a random box of each image, resized to the image: least and most part of the area, such as 0.08
-    1."""
+    """Augmentation: cut a random box out of each image and resize it to the image; smallest and largest share of the
+    area, such as 0.08 1."""
     rand_augment: Annotated[int, Field(ge=0, le=10)] = later(0)
     """Augmentation: RandAugment with this number of operations on each image; 2 is customary."""
     magnitude: Annotated[float, Field(ge=0, le=30)] = later(9.0)
@@ -79,9 +79,9 @@ class Data:
     auto_augment: Literal["cifar"] | None = later(None)
     """Augmentation: AutoAugment with the policy that was found for CIFAR-10."""
     color_jitter: Annotated[float, Field(ge=0, le=1)] = later(0.0)
-    """Augmentation: brightness, contrast and saturation, each times a factor that differs from 1 by up to this."""
+    """Augmentation: multiply brightness, contrast and saturation by random factors that differ from 1 by up to this."""
     erase: Annotated[float, Field(ge=0, le=1)] = later(0.0)
-    """Augmentation: part of the images in which a random box is erased."""
+    """Augmentation: share of the images in which a random box is erased."""
     mixup: NonNegativeFloat = later(0.0)
     """Augmentation: mix pairs of images and their labels; parameter of the Beta distribution, such as 0.8."""
     cutmix: NonNegativeFloat = later(0.0)
@@ -95,7 +95,7 @@ class Data:
     mean: tuple[float, ...] | None = None
     """Mean of each channel, from 0 to 1. Left out: measured on the training images."""
     std: tuple[PositiveFloat, ...] | None = None
-    """Standard deviation of each channel, like mean."""
+    """Standard deviation of each channel. Left out: measured on the training images."""
 
     def __post_init__(self) -> None:
         if self.folds is not None and self.fold >= self.folds:

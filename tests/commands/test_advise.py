@@ -1,4 +1,4 @@
-"""`vix advise` asks what flags leave open, and says what it knows."""
+"""`vix advise` asks what options leave open."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def answered(*answers: str, given: str = "") -> tuple[Question, list[str]]:
     return asked(Question(), given.split(), answer), heard
 
 
-def test_four_questions() -> None:
+def test_six_questions() -> None:
     found, heard = answered("64", "4", "32", "train", "eager", "yes")
     assert (found.image, found.patch, found.batch, found.train, found.runtime) == (64, 4, 32, True, "eager")
     assert (found.trained, found.patches, found.start) == (True, 256, "converted")

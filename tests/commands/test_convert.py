@@ -198,11 +198,11 @@ def test_a_model_without_a_run(parent: Path, capsys: pytest.CaptureFixture[str],
         (("RUNS", "--attention", "hedgehog"), "is a folder of runs: give one of them"),
         (
             ("RUN", "--attention", "hedgehog", "--data.val-fraction", "0"),
-            "leave out --data.val-fraction: a run's images stay as they were",
+            "leave out --data.val-fraction: the images must stay split as in the parent's run",
         ),
         (
             ("RUN", "--attention", "hedgehog", "--data", "fashion-mini", "--data.fraction", "0.5"),
-            "leave out --data.fraction: a run's images",
+            "leave out --data.fraction: the images must stay split",
         ),
         (("RUN", "--attention", "hedgehog", "--train.epochs=3"), "--finetune says that here: leave out --train.epochs"),
         (

@@ -30,7 +30,7 @@ def test_train_and_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
 
 def test_patches_that_do_not_divide_the_image_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     main(["train", "quick/exact", *TINY, "--model.patch-size", "5", "--train.no-measure", "--out", str(tmp_path)])
-    told = "patches of 5 pixels do not divide 28, so the last 3 rows or columns are not seen; patches of 4 do"
+    told = "patches of 5 pixels do not divide 28, so the last 3 rows or columns are not seen; patches of 4 do divide it"
     assert f"vix: {told}\n" in capsys.readouterr().err
     assert left_out(28, 4) == ""
     assert left_out(29, 5).endswith("are not seen")  # a prime

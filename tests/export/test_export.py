@@ -189,7 +189,7 @@ def test_dark_on_white_is_inverted(runs: Path, tmp_path: Path, capsys: pytest.Ca
         answer = json.loads(out)
         said.append(answer["top"])
         inverted.append(answer.get("inverted", False))
-        sentences.append("1 image was inverted, because the model knows images on dark ground; --as-is" in err)
+        sentences.append("1 image was inverted, because the model was trained on dark backgrounds; --as-is" in err)
     assert said[0] == said[1] == said[2] != said[3]
     assert inverted == sentences == [False, False, True, False]
 

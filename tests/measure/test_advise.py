@@ -65,7 +65,7 @@ def decide(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Advice]:
 def test_exact_attention_where_nothing_is_worth_it(decide: Callable[..., Advice]) -> None:
     found = decide({"softmax": 1.0, "hedgehog": 2.0}, trained=True)
     assert (found.attention, found.fits) == ("softmax", True)
-    assert "exact attention stays while half the time is worth 1 point" in found.reason
+    assert "exact attention is better if half the time is worth 1 point" in found.reason
     close = decide({"softmax": 1.0, "hedgehog": 0.95}, trained=True)
     assert close.attention == "softmax"
 
@@ -74,7 +74,7 @@ def test_the_fastest_of_equal_accuracy(decide: Callable[..., Advice]) -> None:
     found = decide({"softmax": 10.0, "hedgehog": 3.0, "linformer(rank=32)": 2.0}, trained=True)
     assert (found.attention, found.ties) == ("hedgehog", ())  # converted Linformer is behind by over a point
     assert "takes 130.0 ms with exact attention and 46.0 ms with hedgehog" in found.reason
-    assert "its accuracy is expected to be +0.2 (" in found.reason
+    assert "The expected difference in accuracy is +0.2 (" in found.reason
     assert found.weighed is not None
     assert {one.attention for one in found.weighed.others} >= {"softmax", "linformer(rank=32)"}
 

@@ -109,3 +109,14 @@ def test_masked_keys_and_their_gradients(word: str, n: int, dtype: torch.dtype) 
         assert ours.isfinite().all()
         assert distance(ours, exact) <= (1e-4 if dtype is torch.float32 else 4e-2)
     assert not any(t.transpose(1, 2)[~mask].any() for t in found[1:3])
+
+
+@compiler
+def test_tensors_that_need_no_gradient_while_autograd_is_on() -> None:
+    core = core_of(build("performer(kernel=relu)", 17, dim=64, heads=2)).requires_grad_(False)
+    q, k, v = (torch.randn(2, 2, 17, 32) for _ in range(3))
+    with calls() as called:
+        out = core(q, k, v)
+    assert called == ["linear_attention"]
+    assert not out.requires_grad
+    assert distance(out, core.reference(q, k, v)) <= 1e-5

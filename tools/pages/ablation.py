@@ -20,15 +20,21 @@ def page() -> str:
     parts = [
         "# Augmentations, Muon and averaged weights",
         (
-            "If you train a small ViT on few images, this page tells you what each augmentation brings. The recipes"
-            " `ablation/cifar10/*` differ from `plain`, which shifts and mirrors images, in one of these each. Every"
-            " run also has an average of its weights (EMA), which chooses its own epoch on validation. Differences"
-            " are to the weights of `plain`, in points, paired by seed and split, with 95 % intervals. Verdicts are"
-            f" against a margin of {MARGIN} points, with Holm's correction for all differences of the table."
+            "If you train a small ViT on few images, this page tells you what augmentation, Muon and averaged weights"
+            " change. All recipes `ablation/cifar10/*` train the same ViT on a tenth of CIFAR-10 for 60 epochs. `plain`"
+            " shifts and mirrors images. The other recipes add one augmentation, several, or Muon."
+        ),
+        (
+            "Every run also averages its weights (EMA). The average chooses its own epoch on the validation images."
+            " Differences are to the weights of `plain`, in points of top-1, paired by seed and split, with 95 %"
+            f" intervals. Verdicts are against a margin of {MARGIN} points, with Holm's correction for all differences"
+            " of the table."
         ),
     ]
     if PLAIN not in names:
-        return "\n\n".join([*parts, f"None of them has run yet. To run them: `vix compare '{BASE}*' --seeds 3`."])
+        return "\n\n".join(
+            [*parts, f"No recipe has results yet. To train all of them, run `vix compare '{BASE}*' --seeds 3`."]
+        )
     return "\n\n".join([*parts, settings({name: RUNS[name] for name in names}), *_found(names)])
 
 
@@ -56,7 +62,7 @@ def _told(picked: tuple[str, str], apart: dict[tuple[str, str], Effect], verdict
     said += f" {ours(key)(name)} % of the test images"
     if picked in apart:
         return f"{said}. The difference to the weights of `plain` is {apart[picked]} points ({verdict})."
-    return f"{said}." if picked != (PLAIN, WEIGHTS) else f"{said}. Nothing in the table is better on validation."
+    return f"{said}." if picked != (PLAIN, WEIGHTS) else f"{said}. No other row is better on validation."
 
 
 def _by_repetition(name: str, key: str) -> dict[tuple[int, int, int], float]:
@@ -67,8 +73,8 @@ def _validations(name: str, key: str) -> Spread | None:
     """At the epoch that it chose."""
     chosen = "best_epoch" if key == WEIGHTS else "ema_best_epoch"
     found = [run.history[run.summary[chosen] - 1].get(VALIDATED[key]) for run in RUNS[name]]
-    values = [value for value in found if value is not None]
-    return spread(values) if values else None
+    kept = [value for value in found if value is not None]
+    return spread(kept) if kept else None
 
 
 def _validation(name: str, key: str) -> str:

@@ -41,8 +41,8 @@ class AsTimm(nn.Module):
 
     @property
     def default_cfg(self) -> Values:
-        """What timm calls the pretrained configuration. The model does not know how its images are normalized, so mean
-        and standard deviation are a half."""
+        """timm's pretrained configuration. The model does not know how its images are normalized, so mean and standard
+        deviation are 0.5."""
         return dict(
             url="", num_classes=self.num_classes, input_size=(self.in_chans, *self.img_size), pool_size=None,
             crop_pct=1.0, interpolation="bicubic", mean=(0.5,) * self.in_chans, std=(0.5,) * self.in_chans,
@@ -55,7 +55,7 @@ class AsTimm(nn.Module):
 
     @property
     def feature_info(self) -> list[Values]:
-        """Of each block: its channels, and how many pixels a place of its grid is wide."""
+        """For each block: its channels, and the width of one place of its grid in pixels (reduction)."""
         like, training = next(self.parameters()), self.training
         with torch.no_grad():
             image = torch.zeros(1, self.in_chans, *self.img_size, device=like.device, dtype=like.dtype)

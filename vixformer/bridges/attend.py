@@ -1,4 +1,4 @@
-"""What other people's code asks of attention, in the words of `scaled_dot_product_attention`, answered by a core."""
+"""Call a core with the arguments of `scaled_dot_product_attention`, as other libraries do."""
 
 # B images  H heads  N queries  M keys  K head width
 

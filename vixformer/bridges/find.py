@@ -27,18 +27,18 @@ MOST_FRONT = 16
 
 @dataclass
 class Place:
-    """A layer with attention, as it was seen at work."""
+    """A layer with attention, as observed in a run of the model."""
 
     module: nn.Module
     name: str
     kind: type[Patched]
     shape: Shape
     like: Tensor
-    """Of the device and dtype that a core should have."""
+    """A tensor with the device and the dtype for the core."""
     keys: int | None
-    """None where it was not run."""
+    """Number of keys; None if the layer was not run."""
     why_not: str = ""
-    """What the model asks of this layer that no other mechanism can do."""
+    """Why no other mechanism can replace this layer; empty if one can."""
 
     @property
     def is_self(self) -> bool:
@@ -46,8 +46,8 @@ class Place:
 
 
 def find(model: nn.Module, example: Foreign = None) -> list[Place]:
-    """Its layers, in the order in which they run. Without an example and without knowing the model's input, those that
-    are `nn.MultiheadAttention`."""
+    """The layers with attention, in the order in which they run. Without an example, and if the input of the model is
+    unknown: only layers of `nn.MultiheadAttention`."""
     tower = _tower(model)
     if example is None:
         example = example_of(tower)
@@ -56,8 +56,8 @@ def find(model: nn.Module, example: Foreign = None) -> list[Place]:
         watch.unseen()
         if not watch.places:
             raise ValueError(
-                f"{type(model).__name__} has no nn.MultiheadAttention, and vix does not know what it takes to look"
-                " further: give example=, one batch of its input"
+                f"{type(model).__name__} has no nn.MultiheadAttention, and vix cannot run it to find other attention,"
+                " because the input is unknown: give example=, one batch of its input"
             )
     else:
         with watch.around(tower), looking(tower), torch.no_grad():
@@ -66,7 +66,7 @@ def find(model: nn.Module, example: Foreign = None) -> list[Place]:
 
 
 def run(model: nn.Module, example: Foreign) -> Foreign:
-    """Of a tensor, a tuple of arguments, or a dictionary of named ones."""
+    """Call the model with a tensor, a tuple of arguments, or a dictionary of named arguments."""
     if isinstance(example, dict):
         return model(**example)
     return model(*example) if isinstance(example, tuple | list) else model(example)

@@ -16,7 +16,7 @@ from vixformer.bridges.attend import attend
 
 
 class AttentionFunction(Protocol):
-    """As `torch.nn.functional.scaled_dot_product_attention`."""
+    """Takes the arguments of `torch.nn.functional.scaled_dot_product_attention`."""
 
     def __call__(
         self,

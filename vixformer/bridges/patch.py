@@ -16,7 +16,7 @@ from vixformer.bridges.seam import core_for, join, layers_of
 from vixformer.bridges.untyped import Foreign
 
 STORED = "vixformer"
-"""Under this name the configuration of a patched model of transformers says what its layers have."""
+"""Key under which the configuration of a patched model of transformers stores the layout."""
 
 
 def patch(model: Foreign, attention: str, example: Foreign = None) -> Foreign:
@@ -42,13 +42,14 @@ def patch(model: Foreign, attention: str, example: Foreign = None) -> Foreign:
 
 
 def layers_to_patch(model: nn.Module, example: Foreign = None) -> list[Place]:
-    """Those in which every token looks at all others; says why where the model has none, or one that cannot change."""
+    """The layers in which every token attends to all others. If there is none, or one cannot be patched, the error says
+    why."""
     found = find(model, example)
     places = [place for place in found if place.is_self]
     who = type(model).__name__
     if not places:
         rather = (
-            f"the queries of its {len(found)} attention layers are others than their keys, or fewer"
+            f"none of its {len(found)} attention layers has the same tokens as queries and keys"
             if found
             else "vix can replace attention that goes through torch's scaled_dot_product_attention,"
             " nn.MultiheadAttention or the attention interface of transformers"
@@ -84,7 +85,7 @@ def expression_of(model: nn.Module) -> str:
 
 
 def _settle(model: Foreign) -> None:
-    """What the model itself has to know of its layers."""
+    """Tell the model itself about its patched layers."""
     without_fast_path(model)
     if interface.is_transformers(model):
         interface.register_transformers()
@@ -105,7 +106,7 @@ def _check(layers: Sequence[Layer]) -> None:
 
 
 def _dropout(module: Foreign) -> tuple[str, float]:
-    """Of attention weights, as it is called in timm, in transformers and in torch."""
+    """Name and rate of the dropout of attention weights, under the names of timm, transformers and torch."""
     for name in ("attn_drop", "attention_dropout", "dropout", "dropout_prob", "attn_dropout"):
         value = getattr(module, name, None)
         rate = getattr(value, "p", value)

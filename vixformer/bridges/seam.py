@@ -30,7 +30,7 @@ class Patched(nn.Module):
         return self.core.shape.grid
 
     def asked(self, q: Tensor, k: Tensor, v: Tensor, **options: Foreign) -> Tensor:
-        """What its own `forward` gets where it asked for attention."""
+        """The answer to a call of attention in the module's own `forward`."""
         shape = self.core.shape
         grid = shape.grid if self.core.uses_grid else None
         if grid is not None and k.shape[2] != shape.num_tokens:

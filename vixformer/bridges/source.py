@@ -28,21 +28,21 @@ def is_source(name: str) -> bool:
 
 
 def create(name: str, attention: str = "softmax", **options: Foreign) -> Theirs:
-    """With random weights, as `create_model` makes models of ours."""
+    """The model with random weights."""
     model = _timm(name, False, options) if name.startswith(TIMM) else _hf(name, False, options)
     return Theirs(patch(model.eval(), attention))
 
 
 def trained(name: str) -> Theirs:
-    """With its weights: of timm, downloaded, or from the file after an `@`; of transformers, those in the folder or on
-    the Hugging Face Hub."""
+    """The model with trained weights. Those of timm are downloaded, or read from the file after `@`; those of
+    transformers are in the folder or on the Hugging Face Hub."""
     model: Foreign = _timm(name, True, {}) if name.startswith(TIMM) else _hf(name, True, {})
     model = model if layers_of(model) else patch(model, "softmax")
     return Theirs(model.eval())
 
 
 def store(model: Theirs, name: str, folder: Path) -> None:
-    """So that `vix.load_patched(folder)` gives the model back."""
+    """Store the model in a folder that `vix.load_patched` can read."""
     folder.mkdir(parents=True, exist_ok=True)
     inner: Foreign = model.inner
     if is_transformers(inner):

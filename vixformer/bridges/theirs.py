@@ -22,7 +22,7 @@ from vixformer.ops import Grid
 @dataclass(frozen=True, kw_only=True)
 class TheirConfig(BackboneConfig):
     layers: int = 0
-    """With attention."""
+    """Number of layers with attention."""
 
     @property
     def stage_depths(self) -> tuple[int, ...]:

@@ -23,8 +23,8 @@ from vixformer.tables import Columns, say, say_next, table
 from vixformer.terminal import megabytes
 
 BESIDE = (
-    "Other work is running, so these are the times that one thread computed, without those that it waited. Ratios hold;"
-    " on an idle machine, milliseconds may be fewer."
+    "Other work is running, so the times are those that one thread computed, without waiting. Ratios hold; on an idle"
+    " machine, milliseconds may be fewer."
 )
 RUNTIMES = ("eager", "compiled", "onnxruntime")
 
@@ -32,8 +32,8 @@ RUNTIMES = ("eager", "compiled", "onnxruntime")
 @dataclass(frozen=True, kw_only=True)
 class Options(Columns, Question):
     name: ModelFolder | None = words(None)
-    """Run, folder of a model, timm:NAME or hf:FOLDER whose attention may be replaced: its sizes are read. Left out: the
-    terminal asks four questions, unless flags answer them."""
+    """Run, folder of a model, timm:NAME or hf:FOLDER whose attention you may replace; gives the sizes. Left out: the
+    terminal asks up to six questions, unless options answer them."""
     infer: bool = False
     """Time inference, which is the default."""
     scratch: bool = False
@@ -127,7 +127,7 @@ def _choice(text: str, choices: tuple[str, ...]) -> str:
 def _answer(question: Question, found: Advice) -> None:
     """The recommendation, its reason, and what would change it."""
     if not found.fits:
-        say("Nothing that was measured stays within the given limits; this is the nearest.")
+        say("No measured model stays within the given limits; this one is the nearest.")
     say(f'Use --attention "{found.attention}". {found.reason}')
     known = dict(found.known)
     weighed = found.weighed
@@ -141,20 +141,20 @@ def _answer(question: Question, found: Advice) -> None:
     elif found.attention != "softmax":
         say(
             f"The atlas has no accuracy for {found.attention}: vix convert --choose measures it on a trained model, and"
-            " docs/results has what was measured here."
+            " docs/results has all accuracies that we measured."
         )
     if len(found.peaks) == 2:
         (_, exact), (name, other) = found.peaks
-        say(f"Memory at the peak: {megabytes(other)} with {name}, {megabytes(exact)} with exact attention, once each.")
+        say(f"Peak memory: {megabytes(other)} with {name}, {megabytes(exact)} with exact attention, measured once.")
     if found.ties:
         say(f"A tie, within the measurement error: {', '.join((found.attention, *found.ties))}.")
     if weighed is None:
         return
     if not weighed.clear:
-        say("These times cannot tell whether another attention is better: measure again, or give --seconds 90.")
+        say("These times do not decide whether another attention is better: measure again, or give --seconds 90.")
     alike = [one.attention for one in weighed.others if one.known and same_accuracy(one, weighed.best)]
     if alike and weighed.best.known:
-        say(f"The records cannot tell its accuracy apart from that of {', '.join(alike)}.")
+        say(f"The records do not show that its accuracy differs from that of {', '.join(alike)}.")
     if nexts := [f"{one.attention} ({_short(one.known, one.ratio)})" for one in weighed.others[:2]]:
         say(f"Next best: {'; '.join(nexts)}.")
     for turn, one in weighed.changes:
@@ -187,7 +187,7 @@ def _table(question: Question, found: Advice) -> None:
 
 
 def _why(question: Question, found: Advice) -> None:
-    say(f"One attention layer at {question.sequence} tokens, in PyTorch as it is:")
+    say(f"One attention layer at {question.sequence} tokens, in eager PyTorch:")
     rows = [(m.attention, f"{m.time.median:.2f}", f"{m.time.min:.2f}") for m in found.layers]
     table(("attention", "median ms", "least ms"), rows, (), "layers")
     say(

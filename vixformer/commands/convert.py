@@ -132,7 +132,7 @@ def _attention(options: Options) -> str:
             'to which attention? give --attention, such as "nystrom(landmarks=32)"; "vix attentions" lists them'
         )
     say(
-        f"No --attention given: converting to {NEAREST}, which comes nearest to its parent before any fine-tuning; "
+        f"No --attention given: converting to {NEAREST}, which comes nearest to its parent before fine-tuning; "
         '"vix attentions" lists the others.'
     )
     return NEAREST
@@ -184,7 +184,7 @@ def _say_what_is_taken(options: Options, recipe: Recipe) -> None:
     """Of a parent that leaves something open."""
     stored = (options.run / RECIPE).exists()
     if stored and not (options.run / SUMMARY).exists():
-        say(f"{options.run} is not finished: its best epoch so far is taken.")
+        say(f"{options.run} is not finished, so this command converts its best epoch so far.")
     if not stored and recipe.data.mean is None and "data.mean" not in options.changes:
         say(
             f"{options.run} does not say how its images are normalized: {recipe.data.name}'s own mean and deviation are"
@@ -257,8 +257,8 @@ def _check_changes(changes: Changes, of_a_run: bool) -> None:
             raise ValueError(f"{OURS[name]} says that here: leave out {flag}")
         if of_a_run and name in [f"data.{word}" for word in SPLIT]:
             raise ValueError(
-                f"leave out {flag}: a run's images stay as they were split, or some would validate that the parent was"
-                " trained on"
+                f"leave out {flag}: the images must stay split as in the parent's run, or some of its training images"
+                " would validate"
             )
 
 
@@ -268,8 +268,8 @@ def _show_choice(choice: Chosen, count: int) -> None:
         for c in choice.costs
     ]
     say(
-        "One layer converted, the others as they were; top-1 and loss on validation images, milliseconds of its"
-        " attention:"
+        "Each row has one converted layer; top-1 and loss are on validation images, ms are of the attention of that"
+        " layer:"
     )
     table(("layer", "error", "top-1, points", "loss", "ms before", "ms after"), rows, ("loss",), "one layer")
     before = choice.curve[0].ms
@@ -278,7 +278,7 @@ def _show_choice(choice: Chosen, count: int) -> None:
          _times(p, before), p.attention + (" (chosen)" if len(p.layers) == count else ""))
         for p in choice.curve
     ]  # fmt: skip
-    say("Layer after layer, the cheapest first; milliseconds of the model:")
+    say("Layer after layer, the cheapest first; ms are of the model:")
     table(
         ("converted", "layers", "validation %", "ms", "x before", "attention"),
         rows,

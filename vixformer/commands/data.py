@@ -1,4 +1,4 @@
-"""List the known data sets and which of them are here; download or verify one, or check your own images."""
+"""List the known data sets and which of them you have; download or verify some, or check your own images."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def run(options: Options) -> None:
             ends = "if the machine becomes slower, training ends earlier"
         say(f"Training {epochs}, the most that fits into --budget: an epoch takes about {each:.0f} s; {ends}.")
         if training > left:
-            say("Reading the images took most of --budget: training gets a quarter of it all the same.")
+            say("Reading the images took most of --budget, but training still gets a quarter of it.")
     found, _ = finished_run(
         recipe,
         finetuned_name(place, options.data, options.attention),

@@ -183,7 +183,7 @@ def left_out(side: int, patch: int) -> str:
     if not over or side < patch:
         return ""
     fits = [n for n in range(2, side // 2 + 1) if side % n == 0]
-    near = f"; patches of {min(fits, key=lambda n: abs(n - patch))} do" if fits else ""
+    near = f"; patches of {min(fits, key=lambda n: abs(n - patch))} do divide it" if fits else ""
     return f"patches of {patch} pixels do not divide {side}, so the last {over} rows or columns are not seen{near}"
 
 

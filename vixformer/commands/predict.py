@@ -114,7 +114,7 @@ def run(options: Options) -> None:
         some = counted(inverted, "image") + (" was" if inverted == 1 else " were")
         ground = predictor.preprocessing.ground
         print(
-            f"{some} inverted, because the model knows images on {ground} ground; --as-is leaves them as they are",
+            f"{some} inverted, because the model was trained on {ground} backgrounds; --as-is turns this off",
             file=sys.stderr,
         )
     if colored:

@@ -30,11 +30,12 @@ def choose_layers(
     steps: int = 0,
     most: int = 50,
 ) -> Chosen:
-    """What converting each layer of a trained model costs and saves, and the best order to convert them in.
+    """Measure what the conversion of each layer of a trained model costs and saves, and find the best order.
 
-    `loader` gives batches of images and labels to judge by, of which the first `most` are used every time; `train`
-    gives those that weights are fitted to, and that are distilled for `steps` steps. Left out, `loader` is used, and
-    the accuracy is then too good. `chosen.curve[k].attention` is the layout with k layers converted, for `vix.convert`.
+    `loader` gives batches of images and labels, and the first `most` of them measure accuracy. `train` gives the
+    batches to which new weights are fitted, and on which they are distilled for `steps` steps. Without `train`,
+    `loader` is used for both, and the measured accuracy is too high. `chosen.curve[k].attention` is the layout with k
+    layers converted, for `vix.convert`.
     """
     old = theirs(model, _first(loader))
     lessons = train if train is not None else loader

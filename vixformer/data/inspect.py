@@ -1,4 +1,4 @@
-"""What is wrong with a folder of images: files that cannot be read, copies, tiny images, and labels that look wrong."""
+"""Find faults in a folder of images: files that cannot be read, copies, tiny images, and labels that look wrong."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from vixformer.data.picture import open_picture
 TINY = 16
 """A shorter side, in pixels."""
 SMALL = 4
-"""So many times smaller than the median is tiny too."""
+"""An image is also tiny if its shorter side is this number of times smaller than the median."""
 SEEN = 16
 """Side of the pictures that labels are judged by."""
 FEWEST = 5
 """Images of each class that judging labels needs."""
 SURE, UNLIKELY = 0.9, 0.05
 TELLS_APART = 0.7
-"""Least cross-validated accuracy of the judge: a worse one has nothing to say."""
+"""Lowest cross-validated accuracy at which the classifier judges labels."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def inspect(source: Folder, tell: Callable[[int, int], None] = lambda *_: None) 
 
 
 def _copies(seen: Sequence[_Seen], classes: Sequence[str]) -> list[Finding]:
-    """Of the same picture, pixel by pixel, whatever the files are called."""
+    """Files with the same picture, pixel by pixel, under any names."""
     first: dict[str, _Seen] = {}
     found = []
     for one in seen:
@@ -102,7 +102,8 @@ def _tiny(seen: Sequence[_Seen]) -> list[Finding]:
 
 
 def _strange(seen: Sequence[_Seen], classes: Sequence[str]) -> tuple[list[Finding], str]:
-    """Images that a classifier of small pictures, which has not seen them, is sure are of another class."""
+    """Images whose class is another one with high probability, by a classifier of small pictures that was not trained
+    on them."""
     unique = list({one.digest: one for one in seen}.values())
     labels = np.array([one.label for one in unique])
     counts = np.bincount(labels, minlength=len(classes))

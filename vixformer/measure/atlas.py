@@ -40,11 +40,11 @@ class Row:
     method: str
     """How the interval was made; `paired` is by seed and split."""
     verdict: Literal["shown", "ruled out", "open"]
-    """Of a difference, against half a point, with Holm's correction for the setting."""
+    """Verdict on the difference, against half a point, with Holm's correction for the setting."""
     seeds: int
     epochs: int
     images: int
-    """Of an epoch."""
+    """Training images per epoch."""
     parameters: int
     width: int
     depth: int

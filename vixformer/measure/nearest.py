@@ -12,7 +12,7 @@ from vixformer.attention.layout import parse
 from vixformer.measure.atlas import Row, Start
 
 AS_NEAR = 0.5
-"""Doublings of the number of tokens: rows that are at most so much farther than the nearest count as well."""
+"""Doublings of the number of tokens: rows count if they are at most this much farther than the nearest row."""
 NORMAL = 1.96
 STARTS: dict[Start, str] = {"scratch": "trained from scratch", "converted": "converted from exact attention"}
 
@@ -26,7 +26,7 @@ class Known:
     high: float
     rows: tuple[Row, ...]
     alike: bool
-    """Whether the rows have the very expression, and not other numbers of features, rank or landmarks."""
+    """Whether the rows have exactly this expression, with the same numbers of features, rank or landmarks."""
 
     @property
     def conditions(self) -> str:

@@ -20,14 +20,13 @@ from vixformer.models import create_model
 @dataclass(frozen=True, kw_only=True)
 class Question:
     model: str | None = None
-    """A model to measure, or a run, timm:NAME or hf:FOLDER, whose sizes are then used. Left out: a ViT of the sizes
-    below."""
+    """Model to measure, or a run, timm:NAME or hf:FOLDER that gives the sizes. Left out: a ViT with the sizes below."""
     image: PositiveInt = 224
     """Side of the images, in pixels."""
     patch: PositiveInt = 16
     """Side of a patch, in pixels."""
     tokens: PositiveInt | None = None
-    """Number of patches of an image, instead of --image: 1024 is 32 x 32 patches."""
+    """Number of patches per image, instead of --image; 1024 means 32 x 32 patches."""
     batch: PositiveInt = 8
     """Number of images in a batch."""
     dim: PositiveInt = 192
@@ -39,11 +38,11 @@ class Question:
     train: bool = False
     """Time a training step instead of inference."""
     runtime: Literal["eager", "compiled", "onnxruntime"] = "eager"
-    """What runs the model: PyTorch as it is, torch.compile, or onnxruntime."""
+    """What runs the model: PyTorch (eager), torch.compile or onnxruntime."""
     trained: bool = False
-    """You have a trained model with exact attention, which would be converted."""
+    """You would convert a trained model with exact attention."""
     worth: PositiveFloat = 1.0
-    """Points of accuracy that half the time is worth to you."""
+    """Points of accuracy that you would give up for half the time."""
     budget_ms: PositiveFloat | None = None
     """Milliseconds that a batch may take."""
     memory: PositiveFloat | None = None

@@ -27,15 +27,15 @@ class Option:
 
     @property
     def points(self) -> float:
-        """What counts of its accuracy: a loss as it is, and a gain less a standard error, so that few runs do not win
-        by luck."""
+        """Points that count for the score: a loss in full, and a gain less one standard error, so that few runs do not
+        win by luck."""
         if self.known is None or self.known.points < 0:
             return self.known.points if self.known else 0.0
         return max(0.0, self.known.points - (self.known.high - self.known.points) / 2)
 
     @property
     def doublings(self) -> float:
-        """Of time, beside exact attention."""
+        """Base-2 logarithm of its time relative to exact attention."""
         return math.log2(self.ratio.ratio) if self.ratio else 0.0
 
     @property
@@ -55,7 +55,7 @@ class Weighed:
     others: tuple[Option, ...]
     """The others, best first."""
     ties: tuple[Option, ...]
-    """Those that cannot be told from the best by these times."""
+    """Options that these times cannot tell apart from the best."""
     clear: bool
     """Whether these times decide between exact attention and the best other."""
     changes: tuple[tuple[float, Option], ...]
@@ -64,9 +64,9 @@ class Weighed:
 
 
 def weigh(options: Sequence[Option], worth: float) -> Weighed:
-    """Of options in the order in which ties are decided, exact attention first.
+    """Choose the best of options, given in the order in which ties are decided, exact attention first.
 
-    Exact attention stays unless another is clearly better by more than the time of a small speedup.
+    Exact attention stays unless another option is clearly better, by more than a small speedup is worth.
     """
     exact = options[0]
     ranked = sorted(options, key=lambda one: -one.score(worth))
@@ -115,10 +115,10 @@ def balance(question: Question, weighed: Weighed, exact: Measured, chosen: Measu
         if rival is None or rival.ratio is None:
             return f"{took}, and the atlas has no accuracy for anything that is faster."
         return (
-            f"{took}; the best other, {rival.attention}, takes {rival.ratio} of that and is expected to have"
-            f" {rival.known} points of accuracy beside it: exact attention stays while half the time is worth {worth}."
+            f"{took}. The best other, {rival.attention}, takes {rival.ratio} of that, and the expected difference in"
+            f" accuracy is {rival.known} points: exact attention is better if half the time is worth {worth}."
         )
     return (
-        f"{took} and {chosen.time.median:.1f} ms with {best.attention}, which is {best.ratio} of the time, and its"
-        f" accuracy is expected to be {best.known} points from that of exact attention."
+        f"{took} and {chosen.time.median:.1f} ms with {best.attention}, which is {best.ratio} of the time. The"
+        f" expected difference in accuracy is {best.known} points."
     )

@@ -78,7 +78,7 @@ def linear_attention(
     tensors = native.readable(q, k, v)
     hidden = None if mask is None else mask.contiguous()
     learned = wanted(made[0])
-    return LinearAttention.call(*tensors, *made, eps, learned, hidden, wanted(*tensors, *made)).to(v.dtype)
+    return LinearAttention.call(*tensors, *made, eps, learned, hidden, wanted(*tensors, *made[:7])).to(v.dtype)
 
 
 def _described(phi: FeatureMap, q: Tensor) -> Arguments:

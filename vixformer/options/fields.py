@@ -82,7 +82,7 @@ PLUGIN = Option(
     "Every command",
     {},
 )
-"""Of every command, before its own options are known: the file may add to them."""
+"""Option of every command. It is read before the other options, because the file may add choices to them."""
 
 
 def flag_of(name: str) -> str:
@@ -90,7 +90,7 @@ def flag_of(name: str) -> str:
 
 
 def options_of(config: DataclassInstance | type, section: str = "", group: str = "") -> list[Option]:
-    """Of a dataclass, or of an instance, whose values are the defaults then."""
+    """The options of a dataclass. The values of an instance are the defaults."""
     kind = config if isinstance(config, type) else type(config)
     hints, texts = get_type_hints(kind, include_extras=True), _texts(kind)
     found = []
@@ -105,7 +105,7 @@ def options_of(config: DataclassInstance | type, section: str = "", group: str =
 
 
 def find_options(found: Sections) -> dict[str, Option]:
-    """By flag, of sections; the first alternative that has a flag counts."""
+    """Fields of the sections by flag; the first alternative that has a flag counts."""
     by_flag: dict[str, Option] = {}
     for section, configs in found.items():
         for config in configs:
@@ -115,7 +115,7 @@ def find_options(found: Sections) -> dict[str, Option]:
 
 
 def all_options(kind: type) -> list[Option]:
-    """With those of its sections, of every alternative."""
+    """All fields, with those of its sections in every alternative."""
     apart = loose_field(kind)
     return options_of(kind) + ([] if apart is None else list(find_options(apart.metadata["sections"](None)).values()))
 
@@ -146,7 +146,7 @@ def _texts(kind: type) -> dict[str, str]:
 
 
 def first_paragraph(text: str | None) -> str:
-    """Of a docstring, on one line: the lines of the source break anywhere."""
+    """The words of a docstring on one line, because the source breaks lines anywhere."""
     return " ".join((text or "").strip().partition("\n\n")[0].split())
 
 

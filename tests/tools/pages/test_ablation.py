@@ -24,7 +24,7 @@ def trained(name: str, seed: int, top1: float, averaged: float) -> Kept:
 
 def test_nothing_has_run(no_runs: pytest.MonkeyPatch) -> None:
     assert ablation.page().endswith(
-        "None of them has run yet. To run them: `vix compare 'ablation/cifar10/*' --seeds 3`."
+        "No recipe has results yet. To train all of them, run `vix compare 'ablation/cifar10/*' --seeds 3`."
     )
 
 
