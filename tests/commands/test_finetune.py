@@ -152,6 +152,15 @@ def test_what_is_wrong_is_one_sentence(
     assert not (tmp_path / "runs").exists()
 
 
+def test_no_budget_under_torchrun(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(SystemExit, match="2"):
+        main(["finetune", str(PRETRAINED), "--data", str(tmp_path), "--budget", "60s"])
+    assert "leave --budget out, or torchrun" in capsys.readouterr().err
+
+
 def test_a_table_of_images_will_do(photos: Path, cached: None, tmp_path: Path) -> None:
     table = photos.parent / "clothes.csv"
     files = sorted(photos.glob("*/*.png"))

@@ -67,3 +67,11 @@ def test_your_own_network_and_dictionaries() -> None:
         vix.convert("vit", "lens")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="fourier"):
         vix.convert(model, "fourier", batches[0]["pixel_values"])
+
+
+def test_batches_that_there_are_once() -> None:
+    model = made("DINOv2")
+    with pytest.raises(ValueError, match=r"an iterator gives its batches once, .* give a DataLoader or a list"):
+        vix.choose_layers(model, "lens", iter(loader()))
+    with pytest.raises(ValueError, match="the loader gives no batches"):
+        vix.choose_layers(model, "lens", loader(1), train=[], steps=1)

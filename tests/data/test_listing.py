@@ -16,6 +16,7 @@ from tests.support.command import TINY, run
 from tests.support.datasets import CLASSES, PER_CLASS, TEST_PER_CLASS, write_photos
 from vixformer.commands.flags import data_options
 from vixformer.data.dataset import open_data
+from vixformer.data.listing import kind_of
 from vixformer.notes import Note
 from vixformer.results.runs import read_run
 
@@ -68,6 +69,14 @@ def test_numbers_are_classes_in_their_order(photos: Path) -> None:
     assert open_data("table", table, (8, 8)).read("train").classes == tuple(map(str, range(12)))
 
 
+def test_a_label_that_only_looks_like_a_number(photos: Path) -> None:
+    table = photos / "LABELS.CSV"
+    files = sorted(photos.glob("train/*/*.png"))[:6]
+    table.write_text("path,label\n" + "".join(f"{f.relative_to(photos)},{i % 3 or '²'}\n" for i, f in enumerate(files)))
+    assert kind_of(table) == "table"
+    assert open_data("table", table, (8, 8)).read("train").classes == ("1", "2", "²")
+
+
 def test_images_that_validate_elsewhere_train_here(photos: Path) -> None:
     table = write(photos)
     table.write_text(table.read_text().replace("0.png,class-0,train", "0.png,class-0,val"))
@@ -84,7 +93,9 @@ def test_images_that_validate_elsewhere_train_here(photos: Path) -> None:
         ("", "lists no images"),
         ("path,label\nnothere.png,x\n", "line 2: there is no image .*nothere.png"),
         ("path,label\ntrain/class-0/0.png,\n", "line 2, has no label"),
-        ("path,label\ntrain/class-0/0.png,a,b\n", "has more columns than the first line has titles"),
+        ("path,label\ntrain/class-0/0.png,;\n", "line 2, has no label"),
+        ("path,label\ntrain/class-0/0.png,a,b\n", "line 2, has more columns than the first line has titles"),
+        ("path,label\n0.png,a\n1.png,cat, tabby\n", "line 3, has more columns .* put values with commas in quotation"),
         ("path,label\n" + "x" * 200_000, "cannot read .*bad.csv: field larger than field limit"),
         ("path,label,split\ntrain/class-0/0.png,x,trian\n", "line 2: split must be train, test or val, not trian"),
     ],

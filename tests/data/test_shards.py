@@ -71,6 +71,10 @@ def test_numbers_get_names_from_a_file(photos: Path, tmp_path: Path) -> None:
     assert open_data("shards", shards, (8, 8)).read("train").classes == ("0", "1", "2")
     (shards / "classes.txt").write_text("a\nb\nc\n")
     assert open_data("shards", shards, (8, 8)).read("train").classes == ("a", "b", "c")
+    (shards / "classes.txt").write_text("1\n2\n0\n")  # names that look like numbers of other classes
+    found = open_data("shards", shards, (8, 8)).read("train")
+    assert found.classes == ("1", "2", "0")
+    assert found.labels.unique().tolist() == [0, 1, 2]
     (shards / "classes.txt").write_text("a\nb\n")
     with pytest.raises(ValueError, match=r"classes.txt has 2 names, and the shards have 3 classes"):
         open_data("shards", shards, (8, 8)).read("train")

@@ -86,4 +86,7 @@ def test_a_box_is_erased_in_a_share_of_the_images() -> None:
         assert inside.all()  # a box, in all channels
         assert int(inside[0].sum()) == int(box[0].sum())
     assert torch.equal(random_erase(x, 0.0, generator()), x)
+    long = random_erase(torch.ones(500, 1, 8, 256), 1.0, generator()).flatten(1).mean(1)
+    assert long.min() > 0.5  # where no box fits, the image is not erased as a whole
+    assert (long < 1).any()
     assert math.isclose(float(random_erase(x, 1.0, generator()).flatten(1).amin(1).sum()), 0.0)

@@ -20,7 +20,6 @@ from vixformer.documents.claims import Column, Document, Exhibit
 from vixformer.documents.reproduce import PROBED, _kind, _speed, beside, epoch_images, forward_macs
 from vixformer.experiments import compare as comparing
 from vixformer.experiments.compare import TIMED_BATCH, Comparison, compare
-from vixformer.measure.latency import Timing
 from vixformer.recipes import RECIPES
 from vixformer.results.runs import list_runs, read_run
 
@@ -48,7 +47,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Document:
 def test_ours_are_in_the_documents_units(small: Document, tmp_path: Path) -> None:
     found = compare({"tiny/exact": load_recipe("tiny/exact")}, tmp_path)
     (row,) = found.rows
-    found = Comparison([replace(row, inference=Timing(1.0, 128.0, 1.0, 0.0, 9))])
+    found = Comparison([replace(row, rounds=(128.0,) * 9)])
     (_, made) = beside(small, small.exhibits[0], found)
     run = read_run(row.folders[0])
     summary = run.summary or {}

@@ -116,11 +116,13 @@ def test_a_bar_for_all_and_one_each(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_not_under_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_under_torchrun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     Lanes(1)
     with pytest.raises(ValueError, match="leave --jobs out"):
         Lanes(2)
+    with pytest.raises(ValueError, match="leave --budget out"):  # each process would decide by its own clock
+        compare({"one": tiny()}, tmp_path, budget=60.0)
 
 
 def test_threads_are_shared() -> None:

@@ -76,3 +76,10 @@ def test_a_resumed_run_has_the_same_average(tmp_path: Path) -> None:
     assert all(torch.equal(t, two[name]) for name, t in one.items())
     summaries = [json.loads((tmp_path / name / "summary.json").read_text()) for name in ("whole", "stopped")]
     assert summaries[0]["ema_test_loss"] == summaries[1]["ema_test_loss"]
+
+
+def test_it_survives_features_that_are_dropped_at_the_end() -> None:
+    attention = "performer(kernel=relu, features=8, gate=60.0)"
+    result = train(tiny(attention=attention, lr=1e-2, epochs=1, ema=0.5, fraction=0.06, data={"test_fraction": 0.02}))
+    assert result.summary["attention"] != attention
+    assert result.summary["ema_test_top1"] > 0

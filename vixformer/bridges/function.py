@@ -88,7 +88,8 @@ def _layer(attention: str) -> Layer:
 
 @functools.lru_cache(maxsize=64)
 def _core(layer: Layer, heads: int, width: int, values: int, device: torch.device, seed: int) -> Core:
-    core = layer.owner(layer, Shape(heads * width, heads, width, value_dim=values)).eval()
-    assert isinstance(core, Core)
-    core.draw(torch.Generator().manual_seed(seed))
-    return core.to(device)
+    with torch.inference_mode(False):  # what is drawn in it is of no use for a later call that trains
+        core = layer.owner(layer, Shape(heads * width, heads, width, value_dim=values)).eval()
+        assert isinstance(core, Core)
+        core.draw(torch.Generator().manual_seed(seed))
+        return core.to(device)

@@ -51,6 +51,7 @@ def run(options: Options) -> None:
     from vixformer.experiments.budget import Prober
     from vixformer.hub import here
     from vixformer.results.groups import counted
+    from vixformer.training.group import refuse_torchrun
     from vixformer.training.parts import Reader
 
     if options.data is None:
@@ -64,6 +65,8 @@ def run(options: Options) -> None:
             "data.gray",
         ):
             raise ValueError(f"leave out {flag_of(name)}: fine-tuning keeps the model, and --data names the images")
+    if options.budget is not None:
+        refuse_torchrun("--budget")
     place = here(options.model)
     model = trained_model(place)
     recipe = changed(finetuned_recipe(place, model, options.data, options.attention), options.changes, "finetune")

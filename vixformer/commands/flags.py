@@ -231,19 +231,18 @@ def data_options(word: str | None) -> dict[str, str]:
     """The options of a recipe that `--data` stands for: a known data set, a folder of images or of shards, or a
     table."""
     from vixformer.data.dataset import DataSet
-    from vixformer.data.listing import ENDINGS as TABLES
-    from vixformer.data.listing import kind_of
+    from vixformer.data.listing import is_table, kind_of
 
     if word is None:
         return {}
     if word.partition(":")[0] in DataSet.members:
         return {"data.name": word}
     path = Path(word).expanduser()
-    if path.is_dir() or (path.is_file() and path.suffix in TABLES):
+    if path.is_dir() or (path.is_file() and is_table(path)):
         return {"data.name": kind_of(path), "data.root": str(path.resolve())}
-    if "/" in word or path.suffix in TABLES:
+    if "/" in word or is_table(path):
         raise ValueError(
-            f"there is no {'file' if path.suffix in TABLES else 'folder'} {word}: --data takes a folder with one folder"
+            f"there is no {'file' if is_table(path) else 'folder'} {word}: --data takes a folder with one folder"
             " of images per class, a CSV or Parquet file, a folder of .tar shards, or a data set"
         )
     raise ValueError(f"{unknown('data set', word, DataSet.members)}, or a folder with one folder of images per class")

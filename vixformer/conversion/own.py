@@ -19,6 +19,7 @@ from vixformer.conversion.swap import MOST_FITTED, expanded, swap
 
 Batch = Foreign
 """(images, labels), or a dictionary with `pixel_values` and `labels` as transformers' collators give it."""
+NONE = "the loader gives no batches"
 
 
 def choose_layers(
@@ -37,6 +38,9 @@ def choose_layers(
     `loader` is used for both, and the measured accuracy is too high. `chosen.curve[k].attention` is the layout with k
     layers converted, for `vix.convert`.
     """
+    if isinstance(loader, Iterator) or isinstance(train, Iterator):
+        raise ValueError("an iterator gives its batches once, and they are used several times: give a DataLoader or a"
+                         " list")  # fmt: skip
     old = theirs(model, _first(loader))
     lessons = train if train is not None else loader
     new, _ = swap(old, expanded(old, attention), _some(lessons, MOST_FITTED), seed=0)
@@ -63,7 +67,7 @@ def accuracy(model: nn.Module, batches: Iterable[Batch]) -> tuple[float, float]:
             hits += float((scores.argmax(1) == labels).sum())
             count += len(labels)
     if not count:
-        raise ValueError("the loader gives no batches")
+        raise ValueError(NONE)
     return loss / count, 100 * hits / count
 
 
@@ -78,7 +82,7 @@ def _parts(batch: Batch) -> tuple[Tensor, Tensor | None]:
 def _first(loader: Iterable[Batch]) -> Tensor:
     for batch in loader:
         return _parts(batch)[0]
-    raise ValueError("the loader gives no batches")
+    raise ValueError(NONE)
 
 
 def _some(loader: Iterable[Batch], count: int) -> Tensor:
@@ -87,6 +91,8 @@ def _some(loader: Iterable[Batch], count: int) -> Tensor:
         found.append(_parts(batch)[0])
         if sum(map(len, found)) >= count:
             break
+    if not found:
+        raise ValueError(NONE)
     return torch.cat(found)[:count]
 
 

@@ -123,7 +123,7 @@ def _strange(seen: Sequence[_Seen], classes: Sequence[str]) -> tuple[list[Findin
         StandardScaler(),
         LogisticRegression(C=0.1, max_iter=1000),
     )
-    shares = np.asarray(cross_val_predict(judge, pixels, labels, cv=min(5, int(counts.min())), method="predict_proba"))
+    shares = np.asarray(cross_val_predict(judge, pixels, labels, cv=FEWEST, method="predict_proba"))
     accuracy = float((shares.argmax(1) == labels).mean())
     if accuracy < TELLS_APART:
         return [], (

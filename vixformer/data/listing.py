@@ -97,7 +97,7 @@ class Table(Folder, name="table"):
         if self.target:
             return [self.target]
         found = {word for _, label in self._files for word in _split(label)}
-        return sorted(found, key=lambda label: (not label.isdigit(), int(label) if label.isdigit() else 0, label))
+        return sorted(found, key=lambda label: (not label.isdecimal(), int(label) if label.isdecimal() else 0, label))
 
     def files(self, part: Part) -> list[tuple[Path, int]]:
         number = {name: i for i, name in enumerate(self.classes())}
@@ -141,7 +141,7 @@ class Table(Folder, name="table"):
     def _rows(self) -> Sequence[Values]:
         if not self.root.is_file():
             raise ValueError(f"there is no file {self.root}: give --data a CSV or Parquet file, or a folder")
-        rows = _parquet(self.root) if self.root.suffix == ".parquet" else _csv(self.root)
+        rows = _parquet(self.root) if self.root.suffix.lower() == ".parquet" else _csv(self.root)
         if not rows:
             raise ValueError(f"{self.root} lists no images: it needs a line of titles, such as path,label, and others")
         return rows
@@ -151,8 +151,9 @@ class Table(Folder, name="table"):
         path, label = self._columns["path"], self._columns["label"]
         files = []
         for number, row in enumerate(self._rows, 2):  # the first line has the titles
-            if row[path] in (None, "") or row[label] in (None, ""):
-                raise ValueError(f"{self.root}, line {number}, has no {path if row[path] in (None, '') else label}")
+            for title in (path, label):
+                if row[title] is None or not str(row[title]).strip(f" {BETWEEN}"):
+                    raise ValueError(f"{self.root}, line {number}, has no {title}")
             file = self.root.parent / str(row[path]).strip()
             if not file.is_file():
                 raise ValueError(f"{self.root}, line {number}: there is no image {file}")
@@ -178,9 +179,13 @@ class Table(Folder, name="table"):
         return ["test" if word in testing else "train" for word in words]
 
 
+def is_table(path: Path) -> bool:
+    return path.suffix.lower() in ENDINGS
+
+
 def kind_of(path: Path) -> str:
     """The data set that reads this file or folder of yours."""
-    if path.suffix in ENDINGS:
+    if is_table(path):
         return Table.name
     return "shards" if any(path.glob("*.tar")) else Folder.name
 
@@ -195,8 +200,12 @@ def _csv(path: Path) -> list[Values]:
         rows = list(csv.DictReader(io.StringIO(text), restkey="", restval=""))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"cannot read {path}: {error}") from None
-    if rows and "" in rows[0] and isinstance(rows[0][""], list):
-        raise ValueError(f"{path}, line 2, has more columns than the first line has titles")
+    for number, row in enumerate(rows, 2):
+        if isinstance(row.get(""), list):
+            raise ValueError(
+                f"{path}, line {number}, has more columns than the first line has titles: put values with commas in"
+                " quotation marks"
+            )
     return [dict(row) for row in rows]
 
 

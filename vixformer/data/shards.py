@@ -4,7 +4,6 @@ decoded."""
 
 from __future__ import annotations
 
-import os
 import tarfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -68,7 +67,7 @@ class Shards(DataSet, name="shards"):
 
     def classes(self) -> list[str]:
         found = {entry.label for entry in self.entries}
-        if all(label.isdigit() for label in found):
+        if all(label.isdecimal() for label in found):
             file = self.root / NAMES
             count = max(int(label) for label in found) + 1
             names = [line.strip() for line in file.read_text().splitlines()] if file.is_file() else []
@@ -89,7 +88,8 @@ class Shards(DataSet, name="shards"):
         if not entries:
             raise ValueError(f"{self.root} has no images to {part} on")
         number = {name: i for i, name in enumerate(classes)}
-        labels = [number.get(e.label, int(e.label) if e.label.isdigit() else -1) for e in entries]
+        numbers = all(entry.label.isdecimal() for entry in self.entries)  # of classes, whatever these are called
+        labels = [int(entry.label) if numbers else number[entry.label] for entry in entries]
         pixels: Any = Streamed(self.tars, entries, self.size or self._first_size(), 1 if self.gray else 3)
         return Images.all(pixels, torch.tensor(labels), tuple(classes))
 
@@ -118,7 +118,6 @@ class Streamed:
 
     def __init__(self, tars: list[Path], entries: list[Entry], size: tuple[int, int] | None, channels: int) -> None:
         self.tars, self.entries, self.size, self.channels = tars, entries, size, channels
-        self.files: dict[int, int] = {}
 
     @property
     def shape(self) -> torch.Size:
@@ -132,11 +131,11 @@ class Streamed:
 
     def picture(self, number: int) -> Image.Image:
         entry = self.entries[number]
-        if entry.shard not in self.files:
-            self.files[entry.shard] = os.open(self.tars[entry.shard], os.O_RDONLY)
-        data = os.pread(self.files[entry.shard], entry.size, entry.offset)
-        name = f"{entry.key} in {self.tars[entry.shard]}"
-        return open_picture(data, self.channels, name, self.size)
+        shard = self.tars[entry.shard]
+        with shard.open("rb") as file:  # none stays open: there may be more shards than a process may open files
+            file.seek(entry.offset)
+            data = file.read(entry.size)
+        return open_picture(data, self.channels, f"{entry.key} in {shard}", self.size)
 
     def _decoded(self, number: int) -> np.ndarray:
         image = self.picture(number)
@@ -150,10 +149,6 @@ class Streamed:
             images = list(threads.map(self._decoded, numbers))
         pixels = torch.from_numpy(np.stack(images))
         return pixels if index.dim() else pixels[0]
-
-    def __del__(self) -> None:
-        for descriptor in self.files.values():
-            os.close(descriptor)
 
 
 def _entries(number: int, path: Path) -> list[Entry]:

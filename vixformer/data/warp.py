@@ -46,10 +46,11 @@ def random_resized_crop(pixels: Tensor, scale: tuple[float, float], generator: t
 
 def random_erase(images: Tensor, share: float, generator: torch.Generator) -> Tensor:
     """In `share` of the images, a box of 2 to 33 % of the area becomes 0, which is the mean color of normalized images
-    (arXiv:1708.04896)."""
+    (arXiv:1708.04896). Where no box that was drawn fits into an elongated image, nothing does."""
     b, _, height, width = images.shape
     chosen = torch.rand(b, generator=generator) < share
     left, top, w, h = _boxes(b, height, width, (0.02, 1 / 3), (0.3, 1 / 0.3), generator).long().unbind(1)
+    chosen &= (w < width) | (h < height)
     w, h = torch.where(chosen, w, 0), torch.where(chosen, h, 0)
     across, down = (
         ((places >= start.unsqueeze(1)) & (places < (start + length).unsqueeze(1))).to(images.device)

@@ -28,6 +28,7 @@ from vixformer.registry import made_of
 from vixformer.results.groups import Group
 from vixformer.results.runs import Spread, read_run
 from vixformer.results.timings import Session, disturbed, keep_session
+from vixformer.training.group import refuse_torchrun
 from vixformer.training.observer import Observer
 from vixformer.training.parts import Reader
 from vixformer.writing import write_json
@@ -138,6 +139,8 @@ def compare(
     first gets this number of learning-rate trials. The seeds after that vary the split as well as the start and the
     order.
     """
+    if budget is not None:
+        refuse_torchrun("--budget")
     out = Path(out)
     began = time.perf_counter()
     not_run = [

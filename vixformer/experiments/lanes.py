@@ -24,6 +24,7 @@ from vixformer.data.dataset import Whole
 from vixformer.jsonfile import Values, parse_json
 from vixformer.notes import printed_notes, want_of_memory
 from vixformer.plugins import complaint, foreign, import_foreign
+from vixformer.training.group import refuse_torchrun
 from vixformer.training.loop import run, with_parent
 from vixformer.training.observer import Interrupt, NotFiniteError, Observer
 
@@ -56,8 +57,8 @@ class Lanes:
     """As many trainings at a time as there are lanes; with one lane they run in this process, one after the other."""
 
     def __init__(self, count: int = 1) -> None:
-        if count > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise ValueError("torchrun gives all processes to one training: leave --jobs out, or torchrun")
+        if count > 1:
+            refuse_torchrun("--jobs")
         self.count = count
         with share_of_threads(count):
             self.threads = torch.get_num_threads()

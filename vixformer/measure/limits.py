@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from vixformer.measure.bench import Measured
 from vixformer.measure.question import Question
+from vixformer.measure.weigh import WORTH_IT
 
-WORTH = 1.1
-"""How many times as fast a model must be to be worth naming."""
 TIE = 1.02
 """Models whose times differ by less are a tie, however narrow their intervals are."""
 
@@ -68,7 +67,7 @@ def _fewest(question: Question, exact: Measured, fastest: Measured) -> int:
 
 def _worth(model: Measured) -> bool:
     """Whether it is clearly faster than exact attention, and by enough."""
-    return model.ratio is not None and model.ratio.high < 1 and model.ratio.ratio * WORTH <= 1
+    return model.ratio is not None and model.ratio.high < 1 and model.ratio.ratio * WORTH_IT <= 1
 
 
 def _tied(a: Measured, b: Measured) -> bool:

@@ -49,7 +49,7 @@ def layer_norm_slow(x: Tensor, scale: Tensor, shift: Tensor, eps: float) -> Tens
 
 def _worth(x: Tensor, *others: Tensor) -> bool:
     """A compiler makes one program of these and of what is around them. Narrow vectors are no faster than torch's."""
-    if x.numel() < SMALL or not eager() or not products_are_faster(torch.float32):
+    if not eager() or x.numel() < SMALL or not products_are_faster(torch.float32):
         return False
     return kernel_takes(x, *others, dtypes=DTYPES)
 

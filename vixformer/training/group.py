@@ -28,6 +28,12 @@ except ImportError:  # torch 2.5
     fully_shard = importlib.import_module("torch.distributed._composable.fsdp").fully_shard
 
 
+def refuse_torchrun(flag: str) -> None:
+    """For what several processes cannot do together, such as deciding by their own clocks how long to train."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError(f"torchrun gives all processes to one training: leave {flag} out, or torchrun")
+
+
 class Group:
     def __init__(self, device: torch.device, shard: bool = False) -> None:
         self.size, self.rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))

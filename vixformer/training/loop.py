@@ -390,9 +390,9 @@ class _Run:
     def _measured(self, alone: bool) -> Result:
         """`alone` says whether the run had one process."""
         state, history = self.state, self.state.history
-        state.model = self._best_model(alone, BEST, state.model)
-        if (smaller := reduced(state.model)) is not state.model:
-            state.model = smaller
+        best_model = self._best_model(alone, BEST, state.model)
+        state.model = reduced(best_model)
+        if state.model is not best_model:
             self._keep_best()
         began = time.perf_counter()
         scores = self._evaluate(self.parts.test)
@@ -400,7 +400,7 @@ class _Run:
         best = self._best_epoch() + 1
         chosen = history[best - 1] if best else self._beginning()
         summary = summarize(self.recipe, self.parts, state, scores, {"best_epoch": best, **chosen})
-        summary |= self._labelled(alone)
+        summary |= self._labelled(alone, best_model)
         summary |= {"test_seconds": test_seconds, **self._costs(), "machine": machine(self.device, self.calls)}
         if self.load is not None:
             summary |= {"train_others": self.load.others, "train_cores": self.load.cores}
@@ -412,11 +412,12 @@ class _Run:
 
     # --- its parts
 
-    def _labelled(self, alone: bool) -> Values:
-        """Numbers of the test set beside the one that counts: of the averaged weights, and of several views."""
+    def _labelled(self, alone: bool, like: Backbone) -> Values:
+        """Numbers of the test set beside the one that counts: of the averaged weights, which fit a model `like` this
+        one, and of several views."""
         train, found = self.recipe.train, {}
         if train.ema and self.state.history:
-            model = self._best_model(alone, AVERAGE, copy.deepcopy(self.state.model))
+            model = self._best_model(alone, AVERAGE, copy.deepcopy(like))
             found = {
                 "ema_best_epoch": self._best_epoch("ema_") + 1,
                 **prefixed("ema_test", self._evaluate(self.parts.test, model)),
