@@ -6,7 +6,7 @@ from tools.pages.blocks import repetition
 from tools.pages.tables import RUNS, Column, count, ours, settings, table
 from vixformer.recipes.ablation import DATA, TRAIN
 from vixformer.results.evidence import MARGIN, Effect, effect, judge
-from vixformer.results.runs import column
+from vixformer.results.runs import Spread, spread
 
 BASE = "ablation/cifar10/"
 PLAIN = f"{BASE}plain"
@@ -63,21 +63,19 @@ def _by_repetition(name: str, key: str) -> dict[tuple[int, int, int], float]:
     return {repetition(run): run.summary[key] for run in RUNS[name] if run.summary.get(key) is not None}
 
 
-def _validations(name: str, key: str) -> list[dict[str, float]]:
+def _validations(name: str, key: str) -> Spread | None:
     """At the epoch that it chose."""
     chosen = "best_epoch" if key == WEIGHTS else "ema_best_epoch"
-    return [
-        {key: found}
-        for run in RUNS[name]
-        if (found := run.history[run.summary[chosen] - 1].get(VALIDATED[key])) is not None
-    ]
+    found = [run.history[run.summary[chosen] - 1].get(VALIDATED[key]) for run in RUNS[name]]
+    values = [value for value in found if value is not None]
+    return spread(values) if values else None
 
 
 def _validation(name: str, key: str) -> str:
-    found = column(_validations(name, key), key)
+    found = _validations(name, key)
     return "" if found is None else str(found)
 
 
 def _mean(name: str, key: str) -> float:
-    found = column(_validations(name, key), key)
+    found = _validations(name, key)
     return -1.0 if found is None else found.mean
