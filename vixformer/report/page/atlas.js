@@ -50,7 +50,7 @@ function tableRows(rows) {
 function columns() {
   const of = COSTS[chosen.cost].toLowerCase();
   return [
-    ["attention", "layout of the layers", true], ["minus exact", "points of test top-1, with the 95 % interval"], ["verdict", "on the difference", true],
+    ["layout", "attention of the layers", true], ["minus exact", "points of test top-1, with the 95 % interval"], ["verdict", "on the difference", true],
     ["x exact", `${of} relative to exact attention, with its 95 % interval`], ["ms", `${of}, of a batch`], ["top-1 %", "mean over seeds"], ["seeds", "number of random seeds"],
     ["cost of", "the model whose cost was measured", true], ["recipe", "name in its family", true, false], ["records", "ids in docs/results/records", true, false],
   ].map(([name, about, text = false, main = true]) => ({ name, about, text, main }));
