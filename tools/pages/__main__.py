@@ -25,7 +25,7 @@ from tools.pages import (
 )
 from tools.runs import RESULTS
 from vixformer.documents import DOCUMENTS
-from vixformer.report.atlas import page as chart
+from vixformer.report.front import page as chart
 
 PAGES: dict[str, Callable[[], str]] = {
     "fast-attention": fast_attention.page,

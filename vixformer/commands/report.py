@@ -114,7 +114,7 @@ def run(options: Options) -> None:
 
 
 def _write_atlas(path: Path) -> None:
-    from vixformer.report.atlas import page
+    from vixformer.report.front import page
     from vixformer.writing import write_text
 
     path.parent.mkdir(parents=True, exist_ok=True)

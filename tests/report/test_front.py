@@ -9,7 +9,7 @@ import pytest
 
 from vixformer.cli import main
 from vixformer.measure.atlas import read_atlas
-from vixformer.report.atlas import cells
+from vixformer.report.front import cells
 
 
 def test_every_row_is_in_one_chart_with_its_own_exact_model() -> None:
