@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from tools.runs import ELSEWHERE, RECORDS, TIMINGS
-from tools.timings import kept_timings
+from tools.timings import Kept, comparable, kept_timings, ratio_of
 from vixformer.attention.layout import is_exact, parse
 from vixformer.attention.project.projection import mechanism_of
 from vixformer.backbones.backbone import NO_ATTENTION
 from vixformer.documents.reproduce import example
 from vixformer.measure.atlas import FILE, VERSION, Atlas, Cost, Row, Start
+from vixformer.measure.latency import Ratio
 from vixformer.recipes import RECIPES, load_recipe
 from vixformer.results.evidence import MARGIN, Effect, Judged, effect, judge
 from vixformer.results.groups import Group, differing, find_runs
 from vixformer.results.runs import flat, name_in
+from vixformer.results.timings import epochs_ratio
 from vixformer.writing import write_text
 
 PLACE = Path(__file__).parent.parent / "vixformer/measure" / FILE
@@ -97,6 +98,7 @@ def _row(setting: str, start: Start, group: Group, base: Group, found: Effect, j
         layers = recipe.build(example(recipe.data)).attentions()
     shape = mechanism_of(layers[0]).shape
     tops, exact = (statistics.fmean(side.repetitions().values()) for side in (group, base))
+    peak = epochs_ratio(group.values("peak_train_mb"), base.values("peak_train_mb"))
     return Row(
         setting=setting, data=DATA.get(group.data, group.data),
         tokens=math.prod(shape.grid) if shape.grid else shape.tokens_for("the atlas"), start=start,
@@ -105,6 +107,7 @@ def _row(setting: str, start: Start, group: Group, base: Group, found: Effect, j
         high=round(found.high, 2), method=found.method, verdict=judged.verdict, seeds=found.count,
         epochs=budget["epochs"], images=budget["train_images"], parameters=budget["parameters"], width=shape.dim,
         depth=len(layers), records=_ids(group), exact_records=_ids(base),
+        memory_ratio=peak and round(peak.ratio, 3), memory_interval=_interval(peak),
     )  # fmt: skip
 
 
@@ -121,19 +124,29 @@ def _costs(shown: set[tuple[str, str]]) -> Iterator[Cost]:
         exact = {(_of(name), kept[name]["session"]): name for name, words in known.items() if is_exact(words)}
         for name, words in sorted(known.items()):
             base = exact.get((_of(name), kept[name]["session"]))
-            if base is not None and (name == base or (_of(name), name.rpartition("/")[2]) in shown):
-                yield _cost(name, words, kept[name], kept[base])
+            if (
+                base is not None
+                and comparable(kept, [name, base])
+                and (name == base or (_of(name), name.rpartition("/")[2]) in shown)
+            ):
+                yield _cost(name, words, kept, base)
 
 
-def _cost(name: str, attention: str, mine: Mapping[str, Any], base: Mapping[str, Any]) -> Cost:
-    facts = mine["machine"]
-    step, look, base_step, base_look = (t[key]["median"] for t in (mine, base) for key in ("step_ms", "inference_ms"))
+def _cost(name: str, attention: str, kept: Kept, base: str) -> Cost:
+    mine, facts = kept[name], kept[name]["machine"]
+    step, look = (ratio_of(kept, name, base, what) if name != base else None for what in ("step", "inference"))
     return Cost(
         setting=_of(name), name=name.rpartition("/")[2], attention=str(parse(attention)),
         machine=f"{facts['processor']}, {facts['threads']} threads, {facts.get('instructions') or 'older kernels'}",
-        batch=mine["batch"], step_ms=round(step, 2), inference_ms=round(look, 2),
-        step_ratio=round(step / base_step, 3), inference_ratio=round(look / base_look, 3),
+        batch=mine["batch"],
+        step_ms=round(mine["step_ms"]["median"], 2), inference_ms=round(mine["inference_ms"]["median"], 2),
+        step_ratio=round(step.ratio, 3) if step else 1.0, inference_ratio=round(look.ratio, 3) if look else 1.0,
+        step_interval=_interval(step), inference_interval=_interval(look),
     )  # fmt: skip
+
+
+def _interval(found: Ratio | None) -> tuple[float, float] | None:
+    return found and (round(found.low, 3), round(found.high, 3))
 
 
 def _of(name: str) -> str:

@@ -25,6 +25,7 @@ from tools.pages import (
 )
 from tools.runs import RESULTS
 from vixformer.documents import DOCUMENTS
+from vixformer.report.front import page as chart
 
 PAGES: dict[str, Callable[[], str]] = {
     "fast-attention": fast_attention.page,
@@ -52,7 +53,8 @@ INSIDE: dict[str, Callable[[], str]] = {
 
 def pages() -> dict[str, str]:
     made = "`make results` wrote this page from the records in `docs/results/records`."
-    return {f"{name}.md": f"{page().rstrip()}\n\n{made}\n" for name, page in PAGES.items()}
+    written = {f"{name}.md": f"{page().rstrip()}\n\n{made}\n" for name, page in PAGES.items()}
+    return {**written, atlas.CHART: chart()}
 
 
 def main() -> None:

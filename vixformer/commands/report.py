@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    runs: tuple[RunsOrBench, ...] = words(
-        missing='which runs? write "vix report runs"; "vix compare" and "vix train" leave them there'
-    )
+    runs: tuple[RunsOrBench, ...] = words(())
     """Folders of runs, files of records, and JSON files of `vix bench`."""
+    atlas: bool = False
+    """Write the page of the atlas instead: accuracy and cost of every attention, beside exact attention."""
     out: File = short("-o", Path("report.html"))
     """File for the page."""
     figures: Folder | None = None
@@ -53,10 +53,16 @@ class Options:
 
 def run(options: Options) -> None:
     words, formats, tables = options.runs, options.format, options.tables
+    if not words and not options.atlas:
+        raise ValueError('which runs? write "vix report runs"; "vix compare" and "vix train" leave them there')
+    if options.atlas and replace(options, atlas=False, out=Options.out) != Options():
+        raise ValueError("--atlas shows what is in the package: it takes -o FILE, and neither runs nor other options")
     if options.only and options.figures is None:
         raise ValueError(f"--only {options.only} needs a folder to write to: add --figures DIR")
     if options.out.suffix not in (".html", ".htm"):
         raise ValueError(f"a report ends in .html, not {options.out.name}; for image files give --figures DIR")
+    if options.atlas:
+        return _write_atlas(options.out)
     from vixformer.report.figures.style import Look, font_of, size_of
 
     look = Look(size_of(options.size), font_of(options.font), options.title != "none")
@@ -105,6 +111,15 @@ def run(options: Options) -> None:
         say(f"{options.out.with_suffix(f'.{ENDINGS[name]}')}")
     if written:
         say(f"{options.figures}: {', '.join(name for names in written for name in names)}")
+
+
+def _write_atlas(path: Path) -> None:
+    from vixformer.report.front import page
+    from vixformer.writing import write_text
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, page())
+    say(f"{path}: accuracy and cost of every attention in the atlas.")
 
 
 def benches_in(words: Sequence[str]) -> Values:

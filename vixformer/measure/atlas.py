@@ -51,6 +51,9 @@ class Row:
     records: tuple[str, ...]
     """Ids of the runs, in docs/results/records."""
     exact_records: tuple[str, ...]
+    memory_ratio: float | None = None
+    """Of the peaks of a training step that both sides' records have."""
+    memory_interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,9 @@ class Cost:
     inference_ms: float
     step_ratio: float
     inference_ratio: float
+    step_interval: tuple[float, float] | None = None
+    inference_interval: tuple[float, float] | None = None
+    """95 % of each ratio."""
     training_mb: float | None = None
     """Peak of a training step."""
 

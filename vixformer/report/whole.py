@@ -190,14 +190,13 @@ def section_of(name: str) -> str:
     return max(fits)[1]
 
 
-def html(report: Values | None, extra_script: str = "", extra_html: str = "") -> str:
-    """The page; without a report it waits for one from its server."""
-    data = "" if report is None else json.dumps(report, separators=(",", ":"), allow_nan=False).replace("<", r"\u003c")
+def html(report: Values | None, extra_script: str = "", extra_html: str = "", charts: bool = True) -> str:
+    """The page; without a report it waits for one from its server. `charts` brings the library that draws figures."""
     parts = {
         "/*STYLE*/": asset("style.css"),
         "<!--TRY-->": extra_html,
-        "/*REPORT*/": data,
-        "/*BUNDLE*/": bundle().replace("</script", "<\\/script"),
+        "/*REPORT*/": "" if report is None else embedded(report),
+        "/*BUNDLE*/": bundle().replace("</script", "<\\/script") if charts else "",
         "/*SCRIPT*/": asset("page.js") + extra_script,
     }
     page = asset("page.html")
@@ -206,6 +205,11 @@ def html(report: Values | None, extra_script: str = "", extra_html: str = "") ->
         assert found, mark
         page = before + text + after
     return page
+
+
+def embedded(data: object) -> str:
+    """JSON inside a page."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", r"\u003c")
 
 
 @cache
