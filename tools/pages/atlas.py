@@ -26,15 +26,12 @@ def page() -> str:
             " sides share them. A verdict is *shown*, *ruled out* or *open*, against a margin of"
             f" {MARGIN} points, with Holm's correction for the rows of a table."
         ),
-<<<<<<< HEAD
         "Models are small and trainings are short, so read the number of epochs and images above each table first.",
-=======
         (
             f"[The chart of accuracy against cost]({CHART}) shows the same rows beside their times and memory. You"
             " choose data, tokens, machine and mechanisms. `vix report --atlas` writes it as a file that needs no"
             " network."
         ),
->>>>>>> atlaspage
         f"The atlas has {counted(len(found.rows), 'row')} from {counted(len(_records(found.rows)), 'record')}.",
     ]
     for start, title in STARTS.items():
