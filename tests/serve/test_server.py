@@ -91,6 +91,17 @@ def everything(connection: socket.socket) -> bytes:
     return data
 
 
+def test_no_answer_waits_for_an_acknowledgement(running: Running) -> None:
+    """The system delays those by 40 ms on a connection that is kept."""
+    with httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+        taken = []
+        for _ in range(20):
+            began = time.perf_counter()
+            client.get(f"{running.url}/api/version").raise_for_status()
+            taken.append(time.perf_counter() - began)
+    assert min(taken[1:]) < 0.03
+
+
 def test_two_hundred_idle_connections_keep_nobody_out(running: Running) -> None:
     idle = [running.connect() for _ in range(200)]
     assert running.version().status_code == 200
