@@ -91,7 +91,7 @@ def everything(connection: socket.socket) -> bytes:
     return data
 
 
-def test_no_answer_waits_for_an_acknowledgement(running: Running) -> None:
+def test_no_answer_waits_for_an_acknowledgment(running: Running) -> None:
     """The system delays those by 40 ms on a connection that is kept."""
     with httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         taken = []

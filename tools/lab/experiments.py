@@ -216,7 +216,7 @@ LAST_LAYER = (
 """The rest of the grid."""
 ABLATION = (
     Experiment(
-        "ablation-cifar10", ("ablation/cifar10/*",), epochs=60, seeds=3, worth=4, changes={"train.track_test": False}
+        "ablation-cifar10", ("ablation/cifar10/*",), epochs=60, seeds=5, worth=4, changes={"train.track_test": False}
     ),
 )
 

@@ -166,6 +166,6 @@ def server(app: ASGIApp) -> uvicorn.Server:
 
 
 def run(app: ASGIApp, listening: socket.socket) -> None:
-    # connections inherit this; without it, the second part of an answer waits 40 ms for a delayed acknowledgement
+    # connections inherit this; without it, the second part of an answer waits 40 ms for a delayed acknowledgment
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     server(app).run(sockets=[listening])
