@@ -66,6 +66,7 @@ def test_ctrl_c_does_not_wait_for_the_last_image(jobs: int, images: Path, tmp_pa
         if done == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what runs in its background
     recipe = replace(tiny(), data=Data(name="folder", root=str(images)))
     with decoding(pressed), pytest.raises(KeyboardInterrupt):
         compare({"one": recipe}, tmp_path / "runs", jobs=jobs)
